@@ -1,0 +1,279 @@
+"""The source of truth, as a protocol: users, friendships, play logs, the game catalogue and the outbox.
+
+Two adapters stand behind it, `graph.sqlite` and (served) Neo4j; one contract suite tests both. Ids are decimal 64-bit
+integers, 1..2**63-1. A game's `number` is dense, 32 bits, given once and never used again; play logs hold numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal, NamedTuple, Protocol
+
+from graph.visibility import CursorState, Visibility
+
+MAX_ID = 2**63 - 1
+
+
+class GraphError(Exception):
+    """What the truth can answer instead of a result."""
+
+
+class UnknownGameError(GraphError):
+    """No game has this id."""
+
+    def __init__(self, game_id: int) -> None:
+        super().__init__(f"no game has the id {game_id}")
+        self.game_id = game_id
+
+
+class UserDeletedError(GraphError):
+    """The user was deleted; a deleted id never returns."""
+
+    def __init__(self, user_id: int) -> None:
+        super().__init__(f"user {user_id} was deleted")
+        self.user_id = user_id
+
+
+class TruthUnavailableError(GraphError):
+    """The store does not answer, is full, or lost the connection; the text says which."""
+
+
+class TruthReplacedError(GraphError):
+    """Another truth (a restored one) stands where this process opened one: what is derived must be emptied."""
+
+
+@dataclass(frozen=True, slots=True)
+class Game:
+    """A game of the catalogue."""
+
+    id: int
+    number: int
+    name: str
+    image_url: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A user. `name` is None where none was imported."""
+
+    id: int
+    name: str | None = None
+
+
+class GameRow(NamedTuple):
+    """A game to save. `name` None keeps the name it has, or "Game ID" for a new one."""
+
+    id: int
+    name: str | None
+    image_url: str | None = None
+
+
+class UserRow(NamedTuple):
+    """A user to save. `name` None keeps the name there is."""
+
+    id: int
+    name: str | None
+
+
+class FriendshipRow(NamedTuple):
+    """A friendship to save, in either order."""
+
+    user_id: int
+    friend_id: int
+
+
+class PlayRow(NamedTuple):
+    """A play to save. `played_at_ms` is the time of the first play, Unix milliseconds; None is now."""
+
+    user_id: int
+    game_id: int
+    played_at_ms: int | None = None
+
+
+class RecordedPlay(NamedTuple):
+    """The answer to a play: whether it is the user's first of that game, and its place in their log (1, 2, 3 …)."""
+
+    first: bool
+    ordinal: int
+
+
+class PlayedGame(NamedTuple):
+    """An entry of a user's play log: the game's number and the server's time of the first play, Unix milliseconds."""
+
+    number: int
+    played_at_ms: int
+
+
+class Friendship(NamedTuple):
+    """A friendship after a change. `version` grows with every change of the edge between the two."""
+
+    friends: bool
+    version: int
+
+
+class SeenLog(NamedTuple):
+    """What a viewer sees of one owner: version, state, and the whole play log (packed little-endian 32-bit numbers)."""
+
+    version: int
+    state: CursorState
+    log: bytes
+
+
+class Catalogue(NamedTuple):
+    """Games changed since a version, and the version up to which the caller now knows the catalogue."""
+
+    version: int
+    changed: list[Game]
+
+
+class UserPage(NamedTuple):
+    """A page of users by ascending id."""
+
+    users: list[User]
+    total: int
+    has_next: bool
+
+
+class ChangeKind(StrEnum):
+    """What an outbox row tells.
+
+    PLAY: the entry `ordinal` of the log of `user_id` is game `number`. LOG: the log of `user_id` grew by any number of
+    entries (an import). EDGE: the edge between `user_id` (the lower) and `other_id` changed. USER: the state of
+    `user_id` (hidden, deleted, pull) changed.
+    """
+
+    PLAY = "play"
+    LOG = "log"
+    EDGE = "edge"
+    USER = "user"
+
+
+class OutboxRow(NamedTuple):
+    """A change that stands in the truth and still has to be told. Fields that a kind does not use are 0."""
+
+    id: int
+    kind: ChangeKind
+    user_id: int
+    other_id: int
+    ordinal: int
+    number: int
+
+
+class GraphTotals(NamedTuple):
+    """How much the truth holds, for `headcount status`."""
+
+    users: int
+    games: int
+    friendships: int
+    plays: int
+    outbox: int
+
+
+class SocialGraph(Protocol):
+    """The truth. Every write is one transaction together with its outbox rows; every read sees committed writes."""
+
+    @property
+    def truth_id(self) -> str:
+        """Random id of this truth, renewed by a restore. Known once open."""
+
+    async def open(self) -> None:
+        """Open the store, make or migrate its schema.
+
+        Raises:
+            TruthUnavailableError: one line that says what is wrong (cannot be written, schema newer than the program).
+        """
+
+    async def close(self) -> None:
+        """Finish the writes that were accepted, then close."""
+
+    def on_commit(self, listener: Callable[[], None]) -> None:
+        """Call `listener` in the event loop after each commit of this process that wrote outbox rows."""
+
+    # The catalogue
+
+    async def save_games(self, rows: Sequence[GameRow]) -> list[Game]:
+        """Create or rename games; new ones get the next numbers. Returns them in the order asked."""
+
+    async def catalogue(self, since: int = 0) -> Catalogue:
+        """Games created or changed after version `since`; 0 is all of them."""
+
+    # Users
+
+    async def save_users(self, rows: Sequence[UserRow]) -> None:
+        """Create or name users. Raises UserDeletedError, then nothing of the call is kept."""
+
+    async def users(self, user_ids: Collection[int]) -> dict[int, User]:
+        """Users by id, deleted and unknown ones left out."""
+
+    async def user_state(self, user_id: int) -> int:
+        """The packed state of a user (`graph.visibility.UserFlag`), 0 for one never written."""
+
+    # Plays
+
+    async def record_play(self, user_id: int, game_id: int) -> RecordedPlay:
+        """Append the game to the user's log unless it is there; creates the user. Durable when it returns.
+
+        Raises:
+            UnknownGameError, UserDeletedError, TruthUnavailableError.
+        """
+
+    async def play_logs(self, user_ids: Collection[int]) -> dict[int, bytes]:
+        """Play logs as packed little-endian 32-bit game numbers, oldest first. Users without plays are left out."""
+
+    async def played_games(self, user_id: int) -> list[PlayedGame]:
+        """The user's log, oldest first."""
+
+    # Friendships and visibility
+
+    async def set_friendship(self, user_id: int, friend_id: int, friends: bool) -> Friendship:
+        """Befriend or part two users; creates them. A call that changes nothing keeps the version.
+
+        Raises:
+            UserDeletedError, TruthUnavailableError.
+        """
+
+    async def friends(self, user_ids: Collection[int]) -> dict[int, list[int]]:
+        """Ids of everybody each user has a friendship with, blocked or not; every id asked is a key.
+
+        This is whom fan-out may have to tell; what they see is `visibilities`.
+        """
+
+    async def friend_page(self, user_id: int, first: int, after_id: int = 0) -> UserPage:
+        """Friends as the user sees them (blocked either way and deleted ones left out), ids greater than `after_id`."""
+
+    async def visibilities(self, viewer_id: int, owner_ids: Collection[int]) -> dict[int, Visibility]:
+        """How the viewer sees each owner; every id asked is a key. No edge: version of the owner's state, off."""
+
+    async def seen_logs(self, viewer_id: int, owner_ids: Collection[int] | None = None) -> dict[int, SeenLog]:
+        """Everybody whose plays the viewer sees, with version, state and whole log, in one query.
+
+        Args:
+            viewer_id: the user who looks.
+            owner_ids: only these owners, and these whether they are seen or not (an off one has an empty log).
+        """
+
+    # The outbox
+
+    async def outbox(self, limit: int) -> list[OutboxRow]:
+        """The oldest rows not yet published, in the order of their commits."""
+
+    async def mark_published(self, row_ids: Collection[int]) -> None:
+        """These rows were published; they will not be handed out again."""
+
+    # Imports and figures
+
+    async def import_rows(
+        self,
+        kind: Literal["games", "users", "friends", "plays"],
+        rows: Sequence[GameRow] | Sequence[UserRow] | Sequence[FriendshipRow] | Sequence[PlayRow],
+    ) -> Mapping[int, str]:
+        """Write a batch of rows in one transaction, creating the users and games that they name.
+
+        Rows that say what is known already change nothing. Returns the rows that cannot be imported (index in the
+        batch to the rule they break, "user 7 was deleted"); when there are any, nothing of the batch is kept.
+        """
+
+    async def totals(self) -> GraphTotals:
+        """How much the truth holds."""

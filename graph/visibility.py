@@ -1,0 +1,77 @@
+"""Who sees whose plays: a versioned integer on the edge, another on the user, and what the two add up to.
+
+State and version are one integer (`version * 8 + flags`), so that no reader ever gets one without the other. Both
+versions only grow, and so does their sum, `Visibility.version`: of two readings of a pair the one with the greater
+version is the later one.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, IntFlag
+from typing import NamedTuple
+
+FLAG_BITS = 3
+FLAG_MASK = (1 << FLAG_BITS) - 1
+
+
+class EdgeFlag(IntFlag):
+    """What stands between two users. "Lower" and "higher" are the two by their ids."""
+
+    FRIENDS = 1
+    LOWER_BLOCKS = 2
+    HIGHER_BLOCKS = 4
+
+
+class UserFlag(IntFlag):
+    """What a user's own state says to everybody who might see their plays."""
+
+    HIDDEN = 1
+    DELETED = 2
+    PULL = 4
+
+
+class CursorState(IntEnum):
+    """How a friend's plays reach a view: not at all, pushed by fan-out, or pulled when the view is read."""
+
+    OFF = 0
+    PUSH = 1
+    PULL = 2
+
+
+class Visibility(NamedTuple):
+    """Whether and how a viewer sees an owner's plays, and the version of that answer."""
+
+    version: int
+    state: CursorState
+
+
+def version_of(packed: int) -> int:
+    """The version in a packed edge or user state."""
+    return packed >> FLAG_BITS
+
+
+def change_flags(packed: int, *, set_flags: int = 0, clear_flags: int = 0) -> int:
+    """The packed state after a change: same version where no flag moves, else the next one."""
+    flags = packed & FLAG_MASK
+    changed = (flags | set_flags) & ~clear_flags
+    if changed == flags:
+        return packed
+    return ((version_of(packed) + 1) << FLAG_BITS) | changed
+
+
+def visibility(edge: int, owner: int) -> Visibility:
+    """What a viewer sees of an owner.
+
+    Args:
+        edge: the packed state of the edge between the two, 0 where there is none.
+        owner: the packed state of the user whose plays are looked at.
+
+    Returns:
+        The sum of both versions, and the state: on when they are friends, neither blocks the other, and the owner is
+        neither hidden nor deleted.
+    """
+    version = version_of(edge) + version_of(owner)
+    seen = edge & FLAG_MASK == EdgeFlag.FRIENDS and not owner & (UserFlag.HIDDEN | UserFlag.DELETED)
+    if not seen:
+        return Visibility(version, CursorState.OFF)
+    return Visibility(version, CursorState.PULL if owner & UserFlag.PULL else CursorState.PUSH)
