@@ -1,0 +1,1 @@
+"""How this checkout is set up: standard library only, since nothing else is installed yet."""
