@@ -1,0 +1,1 @@
+"""Reading users, games, friendships and plays from files into the truth."""
