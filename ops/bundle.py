@@ -56,12 +56,14 @@ def find_npm() -> list[str]:
     return [str(package / "bin" / "node"), str(package / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")]
 
 
-def _run(npm: list[str], *arguments: str) -> None:
+def _run(npm: list[str], *arguments: str, quiet: bool = False) -> None:
     """Run npm in web/, with its Node first on PATH for the programs that it starts."""
     folder = str(Path(npm[0]).parent)
     environment = {**os.environ, "PATH": folder + os.pathsep + os.environ.get("PATH", "")}
     environment |= {"npm_config_update_notifier": "false", "npm_config_audit": "false", "npm_config_fund": "false"}
-    subprocess.run([*npm, *arguments], check=True, cwd=WEB, env=environment)
+    subprocess.run(
+        [*npm, *arguments], check=True, cwd=WEB, env=environment, stdout=subprocess.DEVNULL if quiet else None
+    )
 
 
 def _install(npm: list[str]) -> None:
@@ -69,7 +71,7 @@ def _install(npm: list[str]) -> None:
     wanted = digest([WEB / "package.json", WEB / "package-lock.json"])
     if not stamp.holds(wanted):
         print("setup: npm packages of web/package-lock.json", flush=True)
-        _run(npm, "ci", "--ignore-scripts", "--loglevel", "error")
+        _run(npm, "ci", "--ignore-scripts", "--loglevel", "error", quiet=True)
         stamp.write(wanted)
 
 
@@ -87,7 +89,7 @@ def build() -> None:
     npm = find_npm()
     _install(npm)
     print("setup: the web bundle", flush=True)
-    # Vite empties its folder first: build beside it, so that a server that runs keeps its files until the new ones are whole.
+    # Vite empties its folder first; built beside it, a running server keeps its files until the new ones are whole.
     new = WEB / "dist.new"
     shutil.rmtree(new, ignore_errors=True)
     _run(npm, "run", "--silent", "build", "--", "--outDir", new.name, "--emptyOutDir")

@@ -21,8 +21,8 @@ def pip(python: Path, *arguments: str) -> None:
 
 
 def _interpreter() -> str | None:
-    """The version of `.venv`'s Python, or None where it is absent, broken or too old."""
-    program = "import sys; print(sys.version); sys.exit(sys.version_info < (3, 11))"
+    """The version of `.venv`'s Python, or None where it is absent, too old or without pip."""
+    program = "import pip, sys; print(sys.version); sys.exit(sys.version_info < (3, 11))"
     try:
         answer = subprocess.run([str(PYTHON), "-c", program], capture_output=True, text=True, check=False)
     except OSError:
@@ -32,20 +32,21 @@ def _interpreter() -> str | None:
 
 def set_up() -> None:
     """Bring `.venv` to what the lock file and pyproject.toml say; return at once where it is there already."""
-    # Its scripts carry the absolute path they were made for: a moved or copied folder needs a new environment.
     place = Stamp(VENV / ".headcount-place")
     packages = Stamp(VENV / ".headcount-packages")
     install = Stamp(VENV / ".headcount-install")
     here = digest((), str(ROOT))
 
     version = _interpreter()
-    if version is None or not place.holds(here):
+    # Its scripts carry the absolute path they were made for: a moved or copied folder needs a new environment.
+    moved = place.exists() and not place.holds(here)
+    if version is None or moved:
         print(f"setup: .venv with Python {sys.version.split()[0]}", flush=True)
         for stamp in (packages, install):
             stamp.remove()
         venv.create(VENV, clear=True, with_pip=True, symlinks=True)
-        place.write(here)
         version = _interpreter() or ""
+    place.write(here)
 
     wanted = digest([LOCK], version)
     if not packages.holds(wanted):

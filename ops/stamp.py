@@ -30,6 +30,9 @@ class Stamp:
     def __init__(self, path: Path) -> None:
         self._path = path
 
+    def exists(self) -> bool:
+        return self._path.exists()
+
     def holds(self, fingerprint: str) -> bool:
         try:
             return self._path.read_text(encoding="ascii") == fingerprint
