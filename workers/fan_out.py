@@ -23,7 +23,7 @@ T = TypeVar("T")
 UPDATES_AT_ONCE = 8_192
 VIEWERS_AT_ONCE = 512
 LOGS_AT_ONCE = 256
-#: Owners with fewer friends are fanned out without asking whether their plays are pulled: a pulled row counts right too.
+#: Owners with fewer friends are fanned out without asking whether their plays are pulled: APPLY counts those right too.
 PULL_ASKED_FROM_FRIENDS = 256
 #: Rounds against a view that is evicted and built again each time; then it is evicted, which is always right.
 ROUNDS = 5

@@ -1,0 +1,214 @@
+"""One partition's consumer: reads batches of events, has them fanned out, and acknowledges what is done.
+
+At least once: an entry is acknowledged after everything of its event was applied. An entry that was not, because its
+handling failed or its worker died, is claimed again by whichever consumer comes by once it has been idle for a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import NamedTuple, TypeVar
+
+import structlog
+
+from events.dead_letters import DeadLetters
+from events.event import PARTITIONS, Event
+from events.redis_streams import Delivery, EventLog, Partition
+from workers.fan_out import FanOut
+from workers.grace import with_grace
+from workers.outage import is_outage, pause_seconds
+
+T = TypeVar("T")
+log = structlog.get_logger(__name__)
+
+
+class Pace(NamedTuple):
+    """How a consumer goes about it.
+
+    `block_ms`: longest wait for an entry; less than the client's socket timeout. `claim_idle_ms`: an entry without a
+    sign of life for this long is claimed. `attempts`: real failures after which an event is set aside.
+    """
+
+    batch: int = 256
+    block_ms: int = 1_000
+    claim_idle_ms: int = 5_000
+    attempts: int = 5
+    tidy_seconds: float = 30.0
+    forget_after_ms: int = 600_000
+    stop_seconds: float = 3.0
+
+
+DEFAULT_PACE = Pace()
+
+
+class Delivered(NamedTuple):
+    """An entry and the event it holds."""
+
+    delivery: Delivery
+    event: Event
+
+
+class FanOutConsumer:
+    """Brings what one partition tells to the views."""
+
+    def __init__(self, partition: Partition, fan_out: FanOut, dead_letters: DeadLetters, pace: Pace) -> None:
+        self._partition = partition
+        self._fan_out = fan_out
+        self._dead_letters = dead_letters
+        self._pace = pace
+        self._claim_at = 0.0
+        self._tidy_at = 0.0
+        self._left_for_later: set[str] = set()
+        self._log = log.bind(partition=partition.number)
+
+    async def run(self) -> None:
+        """Consume until cancelled; what was begun is finished first, for a few seconds. Holds while a store is away."""
+        try:
+            while True:
+                deliveries = await self._held(self._next)
+                if deliveries:
+                    await with_grace(self._work(deliveries), self._pace.stop_seconds)
+                await self._held(self._tidy)
+        except asyncio.CancelledError:
+            await self._leave()
+            raise
+
+    async def _next(self) -> list[Delivery]:
+        """Entries that somebody left, else new ones."""
+        now = asyncio.get_running_loop().time()
+        if now >= self._claim_at:
+            claimed = await self._partition.claim(self._pace.claim_idle_ms, self._pace.batch)
+            if len(claimed) < self._pace.batch:
+                self._claim_at = now + self._pace.claim_idle_ms / 5_000
+            if claimed:
+                return claimed
+        return await self._partition.read(self._pace.batch, self._pace.block_ms)
+
+    async def _work(self, deliveries: Sequence[Delivery]) -> None:
+        async with self._kept(deliveries):
+            readable: list[Delivered] = []
+            for delivery in deliveries:
+                try:
+                    readable.append(Delivered(delivery, Event.decode(delivery.data)))
+                except ValueError as error:
+                    await self._set_aside(delivery, error, 1)
+            if readable:
+                await self._handle(readable)
+
+    async def _handle(self, batch: Sequence[Delivered]) -> None:
+        """Fan a batch out and acknowledge it. One that an event breaks is halved until that one stands alone."""
+        try:
+            await self._held(lambda: self._fan_out.handle([event for _, event in batch]))
+        except Exception as error:
+            if len(batch) > 1:
+                half = len(batch) // 2
+                await self._handle(batch[:half])
+                await self._handle(batch[half:])
+            else:
+                await self._failed(batch[0], error)
+            return
+        await self._held(lambda: self._partition.acknowledge([delivery for delivery, _ in batch]))
+
+    async def _failed(self, delivered: Delivered, error: Exception) -> None:
+        """Leave an event that failed for a later attempt, or set it aside when it has had all of them."""
+        delivery, event = delivered
+        attempts = await self._held(lambda: self._partition.count_failure(delivery))
+        self._log.error("event_failed", event_id=event.id, kind=event.kind, attempts=attempts, exc_info=error)
+        if attempts < self._pace.attempts:
+            self._left_for_later.add(delivery.id)
+            return
+        try:
+            # First of all: a missing view is slow, a wrong one is wrong.
+            await self._held(lambda: self._fan_out.evict_concerned(event))
+        except Exception as refusal:
+            self._log.error("event_not_set_aside", event_id=event.id, exc_info=refusal)
+            self._left_for_later.add(delivery.id)
+            return
+        await self._set_aside(delivery, error, attempts)
+
+    async def _set_aside(self, delivery: Delivery, error: Exception, attempts: int) -> None:
+        reason = f"{type(error).__name__}: {error}"
+        number = self._partition.number
+        await self._held(lambda: self._dead_letters.set_aside(number, delivery, reason, attempts))
+        await self._held(lambda: self._partition.acknowledge([delivery]))
+        self._left_for_later.discard(delivery.id)
+        self._log.error("event_set_aside", entry=delivery.id, reason=reason, attempts=attempts)
+
+    async def _held(self, step: Callable[[], Awaitable[T]]) -> T:
+        """Take a step, as often as it needs while a store is away. What else fails is raised."""
+        failures = 0
+        while True:
+            try:
+                result = await step()
+            except Exception as error:
+                if not is_outage(error):
+                    raise
+                failures += 1
+                if failures == 1:
+                    self._log.warning("fan_out_held", reason=str(error))
+                await asyncio.sleep(pause_seconds(failures))
+            else:
+                if failures:
+                    self._log.info("fan_out_resumed", failures=failures)
+                return result
+
+    @asynccontextmanager
+    async def _kept(self, deliveries: Sequence[Delivery]) -> AsyncIterator[None]:
+        """Show signs of life for these while they are worked on, however long that takes."""
+        keeper = asyncio.create_task(self._keep(deliveries))
+        try:
+            yield
+        finally:
+            keeper.cancel()
+            await asyncio.gather(keeper, return_exceptions=True)
+
+    async def _keep(self, deliveries: Sequence[Delivery]) -> None:
+        while True:
+            await asyncio.sleep(self._pace.claim_idle_ms / 3_000)
+            try:
+                await self._partition.keep(deliveries)
+            except Exception as error:
+                self._log.warning("entries_not_kept", reason=str(error))  # others may work on them too: harmless
+
+    async def _tidy(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now >= self._tidy_at:
+            await self._partition.tidy(self._pace.forget_after_ms)
+            self._tidy_at = now + self._pace.tidy_seconds
+
+    async def _leave(self) -> None:
+        """Work on what a read that was cancelled had already been given, and be forgotten if nothing is left."""
+        try:
+            async with asyncio.timeout(self._pace.stop_seconds):
+                given = [
+                    delivery
+                    for delivery in await self._partition.own_pending(self._pace.batch)
+                    if delivery.id not in self._left_for_later
+                ]
+                if given:
+                    await self._work(given)
+                await self._partition.tidy(self._pace.forget_after_ms, leaving=True)
+        except Exception as error:
+            # Whatever is left is claimed by another consumer.
+            self._log.warning("fan_out_left_early", reason=f"{type(error).__name__}: {error}")
+
+
+def consumer_name() -> str:
+    """A name for this process's consumers that no other process has, nor this one after a restart."""
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+
+
+def fan_out_jobs(
+    events: EventLog, fan_out: FanOut, dead_letters: DeadLetters, pace: Pace = DEFAULT_PACE
+) -> dict[str, Callable[[], Awaitable[None]]]:
+    """A job for each partition, for the supervisor."""
+    name = consumer_name()
+    return {
+        f"fan-out-{number}": FanOutConsumer(events.partition(number, name), fan_out, dead_letters, pace).run
+        for number in range(PARTITIONS)
+    }
