@@ -5,13 +5,14 @@ interface Example {
   readonly variables?: string;
 }
 
-const thirty = Array.from({ length: 30 }, (_, index) => String(index + 1));
+const rows = [0, 10, 20].map((start) => Array.from({ length: 10 }, (_, index) => `"${start + index + 1}"`).join(", "));
+const thirty = `{\n  "ids": [\n    ${rows.join(",\n    ")}\n  ]\n}`;
 
 export const examples: readonly Example[] = [
   {
-    query: `# A browse page: thirty games, and under each how many of the viewer's
-# friends played it and how many are playing now. Press ▶ (Ctrl-Enter).
-# The header X-Headcount-Cost asks the server what the page cost it.
+    query: `# A browse page of thirty games: how many of the
+# viewer's friends played each, how many play it now.
+# Under Headers, X-Headcount-Cost asks for the cost.
 query Page($ids: [ID!]!) {
   games(ids: $ids) {
     id
@@ -23,10 +24,11 @@ query Page($ids: [ID!]!) {
   }
 }
 `,
-    variables: JSON.stringify({ ids: thirty }),
+    variables: thirty,
   },
   {
-    query: `# Live counts as they move: all of them at once, then only what changed.
+    query: `# Live counts as they move: all at once, then what
+# changed.
 subscription LivePlayers($ids: [ID!]!) {
   livePlayers(gameIds: $ids) {
     gameId
@@ -36,10 +38,10 @@ subscription LivePlayers($ids: [ID!]!) {
   }
 }
 `,
-    variables: JSON.stringify({ ids: thirty }),
+    variables: thirty,
   },
   {
-    query: `# Who is asking, whom they know, and what they played last.
+    query: `# Who asks, whom they know, what they played last.
 query Viewer {
   viewer {
     user {
@@ -65,8 +67,9 @@ query Viewer {
 `,
   },
   {
-    query: `# The viewer plays a game. The first play is what counts: choose one of
-# their friends above, and the page shows one friend more under this game.
+    query: `# The viewer plays a game. If it is their first time,
+# each of their friends sees one friend more under it:
+# choose one of them above and ask for the page.
 mutation RecordPlay($gameId: ID!) {
   recordPlay(gameId: $gameId) {
     recorded
@@ -80,10 +83,10 @@ mutation RecordPlay($gameId: ID!) {
   }
 }
 `,
-    variables: JSON.stringify({ gameId: "7" }),
+    variables: JSON.stringify({ gameId: "7" }, null, 2),
   },
   {
-    query: `# A game client says "still playing" until it stops saying so.
+    query: `# A game client says "still playing" while it runs.
 mutation Heartbeat($sessionId: ID!, $gameId: ID!) {
   heartbeat(sessionId: $sessionId, gameId: $gameId) {
     live
@@ -97,6 +100,6 @@ mutation Heartbeat($sessionId: ID!, $gameId: ID!) {
   }
 }
 `,
-    variables: JSON.stringify({ sessionId: "graphiql", gameId: "7" }),
+    variables: JSON.stringify({ sessionId: "graphiql", gameId: "7" }, null, 2),
   },
 ];

@@ -82,6 +82,9 @@ function Page() {
     [ready, authorization],
   );
 
+  // The first tab's variables have to be handed in apart, where no tabs are kept from an earlier visit.
+  const variables = storage.getItem("graphiql:tabs") === null ? examples[0]?.variables : undefined;
+
   if (!ready) {
     return <p className="loading">Asking for a token…</p>;
   }
@@ -90,8 +93,9 @@ function Page() {
       fetcher={fetcher}
       storage={storage}
       defaultTabs={tabs}
-      defaultEditorToolsVisibility="headers"
+      defaultEditorToolsVisibility="variables"
       showPersistHeadersSettings={false}
+      {...(variables === undefined ? {} : { initialVariables: variables })}
       {...(config.introspection ? {} : { schema: null })}
     >
       <GraphiQL.Logo>
