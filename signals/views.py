@@ -1,0 +1,286 @@
+"""Friend-played views: for each active viewer, how many friends played each game, exact by a cursor a friendship.
+
+A user's plays are a log; a view is a subscriber to its friends' logs, with one cursor a friend. Counts and cursors
+move in one script, so a repeated, late or reordered call finds its cursor past it and changes nothing. The scripts,
+each with its keys and what it keeps, are `signals/lua/{page,apply,catchup,edge,claim,build,evict,view}.lua`.
+
+Every method raises `redis.exceptions.RedisError` when Redis does not do what it was asked. A call may then have been
+done or not, and repeating it is harmless.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from redis.exceptions import AskError, MovedError, TryAgainError
+
+from signals import view_keys
+from signals.outcome import BuildResult, BuildStatus, Outcome
+from signals.redis import Argument, Reply, Script, SharedRedis, script
+from signals.shards import SHARDS, shard_of
+from signals.view import View, checked_version, decode_view, encode_view, packed_numbers
+
+__all__ = ["BuildResult", "BuildStatus", "FriendViews", "Outcome", "Page", "Update"]
+
+#: Updates one APPLY carries: some 800 keys, about a millisecond of Redis.
+UPDATES_A_CALL = 200
+#: Views one EVICT carries: 68 keys each.
+EVICTIONS_A_CALL = 50
+#: A build older than this counts as dead, and another builder may take over.
+DEAD_BUILD_SECONDS = 10.0
+
+_OFF = 0
+_HALF_MOVED = (TryAgainError, AskError, MovedError)  # what a slot on its way to another node answers
+_TRY_AGAIN_SECONDS = (0.01, 0.03, 0.1, 0.3)
+
+
+class Update(NamedTuple):
+    """Entry `ordinal` (1, 2, 3 …) of the owner's log is game `number`; to be counted in the viewer's view."""
+
+    viewer_id: int
+    owner_id: int
+    ordinal: int
+    number: int
+
+
+class Page(NamedTuple):
+    """Counts in the order asked, and how far the view has the logs of the friends whose plays are pulled."""
+
+    counts: Sequence[int]
+    pull_cursors: dict[int, int]
+
+
+class FriendViews:
+    """The friend-played views of all shards.
+
+    Args:
+        redis: where they are.
+        dead_build_seconds: age after which a build counts as dead.
+    """
+
+    def __init__(self, redis: SharedRedis, *, dead_build_seconds: float = DEAD_BUILD_SECONDS) -> None:
+        self._redis = redis
+        self._dead_build_microseconds = int(dead_build_seconds * 1_000_000)
+        self._page = script("page", read_only=True)
+        self._view = script("view", read_only=True)
+        self._apply = script("apply")
+        self._catch_up = script("catchup")
+        self._edge = script("edge")
+        self._claim = script("claim")
+        self._build = script("build")
+        self._evict = script("evict")
+
+    # Reading
+
+    async def page(self, viewer_id: int, numbers: Sequence[int]) -> Page | None:
+        """The counts of some games in one round trip, or None where the view is absent, being built or being moved."""
+        tag = view_keys.tag(viewer_id)
+        prefix = f"fp:{tag}:"
+        keys: list[Argument] = [f"st:{tag}", f"pl:{tag}", f"ec:{tag}"]
+        keys += [f"{prefix}{number & 63}" for number in numbers]
+        format_ = packed_numbers(len(numbers))
+        try:
+            reply = await self._redis.run(self._page, keys, [format_.pack(*[number >> 6 for number in numbers])])
+        except _HALF_MOVED:
+            return None
+        if reply is None:
+            return None
+        return Page(format_.unpack(reply[0]), {int(reply[i]): reply[i + 1] for i in range(1, len(reply), 2)})
+
+    async def view(self, viewer_id: int) -> View | None:
+        """Everything of one view at one moment, for audits and tests; None where there is none."""
+        tag = view_keys.tag(viewer_id)
+        reply = await self._redis.run(self._view, [*view_keys.whole_view(tag)], [])
+        return None if reply is None else decode_view(reply)
+
+    async def counts(self, viewer_id: int) -> dict[int, int] | None:
+        """The count of every game that a friend played, by number; None where the view is not ready."""
+        view = await self.view(viewer_id)
+        return view.counts if view is not None and view.ready else None
+
+    async def token(self, viewer_id: int) -> str | None:
+        """What stands in `st`: the token of the view or of its builder; None where there is neither."""
+        reply = await self._redis.call("GET", f"st:{view_keys.tag(viewer_id)}")
+        return None if reply is None else reply.decode()
+
+    # Building and leaving
+
+    async def claim(self, viewer_id: int, nonce: str) -> str | None:
+        """Become the builder of a view. Read the truth after this, never before.
+
+        Args:
+            viewer_id: whose view.
+            nonce: a random text without ":", for this build alone.
+
+        Returns:
+            The token to build with, or None: the view is ready, or somebody has begun to build it in the last seconds.
+        """
+        tag = view_keys.tag(viewer_id)
+        keys: list[Argument] = [f"st:{tag}", f"dt:{tag}", view_keys.last_reads(shard_of(viewer_id))]
+        reply = await self._run(self._claim, keys, [nonce, viewer_id, self._dead_build_microseconds])
+        return None if reply is None else reply.decode()
+
+    async def build(
+        self,
+        viewer_id: int,
+        token: str,
+        next_nonce: str,
+        edges: Mapping[int, tuple[int, int, int]],
+        counts: Mapping[int, int],
+    ) -> BuildResult:
+        """Write a whole view.
+
+        Args:
+            viewer_id: whose view.
+            token: what `claim`, or the DIRTY build before, returned.
+            next_nonce: a random text without ":", for the next round, should this one be DIRTY.
+            edges: owner to (version, state, cursor); edges that are off are left out.
+            counts: game number to count, summed from exactly the entries before those cursors.
+        """
+        tag = view_keys.tag(viewer_id)
+        keys: list[Argument] = [f"st:{tag}", f"ec:{tag}", f"pl:{tag}", f"dt:{tag}"]
+        keys += [view_keys.last_reads(shard_of(viewer_id)), *view_keys.buckets(tag)]
+        status, *rest = await self._run(self._build, keys, [token, next_nonce, viewer_id, *encode_view(edges, counts)])
+        if status != BuildStatus.DIRTY:
+            return BuildResult(BuildStatus(status))
+        following, dirty = rest
+        return BuildResult(BuildStatus.DIRTY, following.decode(), [int(owner) for owner in dirty])
+
+    async def evict(self, viewer_ids: Sequence[int]) -> None:
+        """Drop these views, ready or being built. The next read builds them again."""
+        calls = []
+        for shard, viewers in _by_shard(viewer_ids).items():
+            for start in range(0, len(viewers), EVICTIONS_A_CALL):
+                part = viewers[start : start + EVICTIONS_A_CALL]
+                keys: list[Argument] = [view_keys.last_reads(shard)]
+                for viewer_id in part:
+                    keys += view_keys.whole_view(view_keys.tag(viewer_id))
+                calls.append(self._run(self._evict, keys, [*part]))
+        await _all(calls)
+
+    # What fan-out does
+
+    async def apply(self, updates: Sequence[Update]) -> list[Outcome]:
+        """Count entries of play logs in views; one script call a shard and `UPDATES_A_CALL`.
+
+        Returns:
+            An outcome an update. After a GAP read the owner's log and `catch_up`; the others need nothing more.
+        """
+        places: dict[int, list[int]] = defaultdict(list)
+        for place, update in enumerate(updates):
+            places[shard_of(update.viewer_id)].append(place)
+        parts = [
+            in_shard[start : start + UPDATES_A_CALL]
+            for in_shard in places.values()
+            for start in range(0, len(in_shard), UPDATES_A_CALL)
+        ]
+        replies = await _all([self._apply_part([updates[place] for place in part]) for part in parts])
+        outcomes = [Outcome.NOT_RESIDENT] * len(updates)
+        for part, reply in zip(parts, replies, strict=True):
+            for place, outcome in zip(part, reply, strict=True):
+                outcomes[place] = Outcome(outcome)
+        return outcomes
+
+    async def _apply_part(self, updates: Sequence[Update]) -> Reply:
+        tags = [view_keys.tag(update.viewer_id) for update in updates]
+        keys: list[Argument] = [f"st:{tag}" for tag in tags]
+        keys += [f"ec:{tag}" for tag in tags]
+        keys += [f"fp:{tag}:{update.number & 63}" for tag, update in zip(tags, updates, strict=True)]
+        keys += [f"dt:{tag}" for tag in tags]
+        entries = [part for update in updates for part in (update.ordinal, update.number >> 6)]
+        packed = packed_numbers(len(entries)).pack(*entries)
+        return await self._run(self._apply, keys, [packed, *[update.owner_id for update in updates]])
+
+    async def edge(
+        self, viewer_id: int, owner_id: int, token: str | None, version: int, state: int, log: bytes = b""
+    ) -> Outcome:
+        """Tell a view how the viewer sees an owner.
+
+        Args:
+            viewer_id: whose view.
+            owner_id: whose plays.
+            token: what `token` said before version and state were read from the truth.
+            version: version of the pair.
+            state: 0 off, 1 push, 2 pull.
+            log: when off, the owner's whole log, packed.
+
+        Returns:
+            After APPLIED and OLD_VERSION of an edge that is on: now read the owner's log and `catch_up`. STALE_TOKEN:
+            begin again with the token. PAST_LOG_END: evict the view.
+        """
+        tag = view_keys.tag(viewer_id)
+        keys: list[Argument] = [f"st:{tag}", f"ec:{tag}", f"pl:{tag}", f"dt:{tag}"]
+        args: list[Argument] = [owner_id, token or "", checked_version(version), int(state)]
+        if state == _OFF:
+            bucket_keys, buckets = view_keys.buckets_of_log(tag, log)
+            keys += bucket_keys
+            args += (log, buckets)
+        else:
+            args += (b"", b"")
+        return Outcome(await self._run(self._edge, keys, args))
+
+    async def catch_up(self, viewer_id: int, owner_id: int, log: bytes) -> Outcome:
+        """Count everything of an owner's log that lies past the cursor.
+
+        Args:
+            viewer_id: whose view.
+            owner_id: whose plays.
+            log: the owner's whole log, packed.
+
+        Returns:
+            PAST_LOG_END: this log was read before others counted more of it, or the view is not of this truth. Evict.
+        """
+        tag = view_keys.tag(viewer_id)
+        bucket_keys, buckets = view_keys.buckets_of_log(tag, log)
+        keys: list[Argument] = [f"st:{tag}", f"ec:{tag}", f"dt:{tag}", *bucket_keys]
+        return Outcome(await self._run(self._catch_up, keys, [owner_id, log, buckets]))
+
+    # Who is read
+
+    async def touch(self, viewer_ids: Sequence[int], now_seconds: float) -> None:
+        """These views were read now (Unix seconds). A view that has left stays away."""
+        calls = []
+        for shard, viewers in _by_shard(viewer_ids).items():
+            members = [part for viewer_id in viewers for part in (now_seconds, viewer_id)]
+            calls.append(self._redis.call("ZADD", view_keys.last_reads(shard), "XX", "GT", *members))
+        await _all(calls)
+
+    async def idle(self, before_seconds: float, limit: int) -> list[int]:
+        """Up to `limit` viewers whose views were last read before a time (Unix seconds)."""
+        range_ = ("-inf", f"({before_seconds!r}", "BYSCORE", "LIMIT", 0, limit)
+        replies = await _all(
+            self._redis.call("ZRANGE", view_keys.last_reads(shard), *range_) for shard in range(SHARDS)
+        )
+        return [int(viewer) for reply in replies for viewer in reply][:limit]
+
+    async def resident_count(self) -> int:
+        """How many views there are, those being built included."""
+        return sum(await _all(self._redis.call("ZCARD", view_keys.last_reads(shard)) for shard in range(SHARDS)))
+
+    async def _run(self, script: Script, keys: list[Argument], args: list[Argument]) -> Reply:
+        # A writing script on a slot that is half moved has done nothing; the move takes moments.
+        for seconds in _TRY_AGAIN_SECONDS:
+            try:
+                return await self._redis.run(script, keys, args)
+            except TryAgainError:
+                await asyncio.sleep(seconds)
+        return await self._redis.run(script, keys, args)
+
+
+def _by_shard(viewer_ids: Sequence[int]) -> dict[int, list[int]]:
+    shards: dict[int, list[int]] = defaultdict(list)
+    for viewer_id in viewer_ids:
+        shards[shard_of(viewer_id)].append(viewer_id)
+    return shards
+
+
+async def _all(calls: Iterable[Awaitable[Reply]]) -> list[Reply]:
+    """Replies of calls made at once; waits for all of them before it raises what one of them raised."""
+    replies = await asyncio.gather(*calls, return_exceptions=True)
+    for reply in replies:
+        if isinstance(reply, BaseException):
+            raise reply
+    return replies
