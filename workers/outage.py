@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import redis.exceptions
 
 from graph.social_graph import TruthReplacedError, TruthUnavailableError
@@ -17,6 +19,7 @@ _STORE_ERRORS = (
     redis.exceptions.ClusterError,
     redis.exceptions.ClusterDownError,
     redis.exceptions.TryAgainError,
+    redis.exceptions.AskError,  # and MovedError: a slot on its way to another node
 )
 #: Replies with these codes mean that this server, now, takes no commands or no writes. MISCONF: its disk is full. In a
 #: pipeline redis-py puts the command before the reply, and the reply in ('…').
