@@ -1,0 +1,57 @@
+-- What beat, recount and hide share: one shard of live sessions, and the counts kept beside its sets.
+-- KEYS  1 lb:{t} sorted set  user:session -> last beat, Redis's ms      2 lg:{t} hash  user:session -> game, 0 = ended
+--       3 lu:{t} hash  user -> ";game:sessions;game:sessions;…"         4 lc:{t} hash  game -> sessions
+--       5 lq:{t} hash  game -> people                                   6 ld:{t} set   games changed since `lt`
+--       7 lh:{t} hash  user -> version * 2 + (1 = hidden or deleted)    8 lt:{t} token of the last recount's answer
+-- Keeps: lc and lq are exactly what lg says of users that lh does not hide, without 0s. Whether a session in lg still
+-- lives is lb's to say, by one rule: dead where last beat <= now - ttl. Ids stay text: a Lua number has 53 bits.
+local lb, lg, lu, lc, lq, ld, lh, lt = unpack(KEYS)
+local ENDED = '0'
+
+-- Redis's clock in ms; tests bring their own.
+local function clock_ms(given)
+  if given ~= '' then
+    return tonumber(given)
+  end
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+local function add(key, number, by)
+  if redis.call('HINCRBY', key, number, by) == 0 then
+    redis.call('HDEL', key, number)
+  end
+end
+
+local function hidden(user)
+  local packed = redis.call('HGET', lh, user)
+  return packed and tonumber(packed) % 2 == 1
+end
+
+-- One session of a user more (by = 1) or less (by = -1) in a game.
+local function count(user, number, by)
+  local games = redis.call('HGET', lu, user) or ';'
+  local from, to, sessions = string.find(games, ';' .. number .. ':(%d+);')
+  local before = tonumber(sessions) or 0
+  local after = before + by
+  if from then
+    games = string.sub(games, 1, from) .. string.sub(games, to + 1)
+  end
+  if after > 0 then
+    games = games .. number .. ':' .. after .. ';'
+  end
+  if games == ';' then
+    redis.call('HDEL', lu, user)
+  else
+    redis.call('HSET', lu, user, games)
+  end
+  if hidden(user) then
+    return
+  end
+  add(lc, number, by)
+  if before == 0 or after == 0 then
+    add(lq, number, by)
+  end
+  redis.call('SADD', ld, number)
+end
+

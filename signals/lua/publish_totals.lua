@@ -1,0 +1,57 @@
+-- The recount's leader publishes what changed in the totals.
+-- KEYS  1 lease:{live}   2 totals:{live} hash  game -> uint32 sessions, uint32 people, no 0s
+--       3 totals_changes:{live} list, newest first: what each of the last publications changed
+--       4 totals_state:{live} hash  epoch, sequence, as_of, known_from, origin, settles_at (read_totals says what)
+-- ARGV  1 the leader's claim on the lease   2, 3 epoch and sequence it builds on, '' and 0 for none
+--       4, 5 epoch and sequence of this publication   6..9 as_of, known_from, origin, settles_at
+--       10 what changed: uint32 (game, sessions, people)*   11 how many changes to keep
+-- Returns 1 published, 0 the lease is not held by this claim, -1 something else stands where this was to build on.
+-- Keeps: totals is what its leader counted at as_of; within an epoch, changes n+1..m turn the totals of n into those of m.
+-- A deposed leader changes nothing. Run twice, the second run changes nothing.
+local lease, totals, changes, state = unpack(KEYS)
+if redis.call('GET', lease) ~= ARGV[1] then
+  return 0
+end
+local held = redis.call('HMGET', state, 'epoch', 'sequence')
+local epoch, sequence = held[1] or '', held[2] or '0'
+if epoch == ARGV[4] and sequence == ARGV[5] then
+  return 1
+end
+if epoch ~= ARGV[2] or sequence ~= ARGV[3] then
+  return -1
+end
+
+local packed = ARGV[10]
+local pairs_of, gone = {}, {}
+local function write()
+  if #pairs_of > 0 then
+    redis.call('HSET', totals, unpack(pairs_of))
+    pairs_of = {}
+  end
+  if #gone > 0 then
+    redis.call('HDEL', totals, unpack(gone))
+    gone = {}
+  end
+end
+for at = 1, #packed, 12 do
+  local number, sessions = struct.unpack('<I4I4', packed, at)
+  if sessions == 0 then
+    gone[#gone + 1] = number
+  else
+    pairs_of[#pairs_of + 1] = number
+    pairs_of[#pairs_of + 1] = string.sub(packed, at + 4, at + 11)
+  end
+  if #pairs_of + #gone > 1000 then -- unpack has the Lua stack for about 8000
+    write()
+  end
+end
+write()
+
+if epoch ~= ARGV[4] then
+  redis.call('DEL', changes)
+end
+redis.call('LPUSH', changes, packed)
+redis.call('LTRIM', changes, 0, ARGV[11] - 1)
+redis.call('HSET', state, 'epoch', ARGV[4], 'sequence', ARGV[5], 'as_of', ARGV[6], 'known_from', ARGV[7],
+  'origin', ARGV[8], 'settles_at', ARGV[9])
+return 1

@@ -1,0 +1,184 @@
+"""The recount: by lease, one process counts the live sessions once an interval and publishes the totals.
+
+What is published when Redis has lost sessions: a leader that read a shard before and finds it without any token, or one
+that begins where totals were published and a shard has no token, knows that sessions were lost. It marks the totals as
+too small until one heartbeat interval has passed, in which every client that is still there sends its next heartbeat.
+Where nothing was ever published, counts are true at once; only processes that remember other totals wait as long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+
+import structlog
+from redis.exceptions import RedisError
+
+from signals.live_sessions import Clock, beat_interval_ms
+from signals.live_shards import LiveShards
+from signals.pace import Pace
+from signals.published_totals import TAG, Publication, Published, PublishedTotals
+from signals.redis import SharedRedis
+from signals.shard_counts import Counts
+from workers.lease import Lease
+
+log = structlog.get_logger(__name__)
+
+LEASE_NAME = TAG
+#: Dead leaders are followed within this and `ASK_SECONDS`.
+LEASE_SECONDS = 2.0
+RENEW_SECONDS = 0.6
+ASK_SECONDS = 0.4
+
+
+class Recount:
+    """One process's part in the recount; any number of processes may run it."""
+
+    def __init__(
+        self,
+        redis: SharedRedis,
+        ttl_seconds: float,
+        interval_ms: int,
+        lease: Lease,
+        *,
+        clock_ms: Clock | None = None,
+    ) -> None:
+        """Prepare to lead.
+
+        Args:
+            redis: where live sessions are, and totals go.
+            ttl_seconds: a session whose last heartbeat is this old is dead.
+            interval_ms: time between two recounts.
+            lease: named `LEASE_NAME`; only its holder counts and publishes.
+            clock_ms: stands in for Redis's clock, in milliseconds; for tests.
+
+        Raises:
+            ValueError: the lease has another name, so its key would not share the totals' slot.
+        """
+        if lease.name != LEASE_NAME:
+            raise ValueError(f"the recount's lease is named {LEASE_NAME!r}, not {lease.name!r}")
+        self._shards = LiveShards(redis, ttl_seconds, clock_ms=clock_ms)
+        self._published = PublishedTotals(redis, clock_ms=clock_ms)
+        self._interval_ms = interval_ms
+        self._beat_interval_ms = beat_interval_ms(ttl_seconds)
+        self._lease = lease
+        self._leading = asyncio.Event()
+        self._term: int | None = None
+        self._base: Publication | None = None  # the publication to build on; None: not known, look
+        self._unpublished: set[int] = set()
+        self._new_shards = 0
+        self._lost_shards = 0
+
+    async def run(self) -> None:
+        """Hold the lease or wait for it, and recount once an interval while it is held; for ever."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._hold_the_lease())
+                tasks.create_task(self._recount_while_leading())
+        finally:
+            try:
+                await self._lease.release()
+            except (RedisError, OSError) as error:
+                log.info("recount_lease_left", reason=str(error))  # it ends by itself
+
+    async def lead(self) -> bool:
+        """Renew the lease, or ask for it.
+
+        Returns:
+            Whether this process leads.
+
+        Raises:
+            redis.exceptions.RedisError: not known; until its lease is over, a leader goes on.
+        """
+        try:
+            leads = await self._lease.renew() or await self._lease.acquire() is not None
+        finally:
+            if not self._lease.held:
+                self._leading.clear()
+        if leads and not self._leading.is_set():
+            log.info("recount_leads", term=self._lease.token)
+            self._leading.set()
+        return leads
+
+    async def recount(self) -> bool:
+        """Count and publish, once.
+
+        Returns:
+            False where this process does not lead (any more).
+
+        Raises:
+            redis.exceptions.RedisError: nothing may have been published; the next recount makes up for it.
+        """
+        if not self._lease.held:
+            return False
+        if self._term != self._lease.token:
+            self._term, self._base = self._lease.token, None
+        reading = await self._shards.read()
+        self._unpublished |= reading.changed
+        self._new_shards += reading.new_shards
+        self._lost_shards += reading.lost_shards
+        outcome = await self._publish(reading.as_of_ms)
+        if outcome is Published.NOT_WHAT_STOOD:  # Redis was rewound or emptied below us: begin another epoch
+            outcome = await self._publish(reading.as_of_ms)
+        return outcome is Published.DONE
+
+    async def _publish(self, as_of_ms: int) -> Published:
+        lost = self._lost_shards > 0
+        if self._base is None:
+            stands = await self._published.read(Publication())
+            base = stands.publication or Publication(
+                origin=secrets.token_hex(8), settles_at_ms=as_of_ms + self._beat_interval_ms
+            )
+            lost = lost or (stands.publication is not None and self._new_shards > 0)
+            changes = self._difference(stands.counts)
+            following = base._replace(epoch=secrets.token_hex(8), sequence=1)
+        else:
+            base = self._base
+            changes = self._shards.counts.totals(self._unpublished)
+            following = base._replace(sequence=base.sequence + 1)
+        following = following._replace(
+            as_of_ms=as_of_ms, known_from_ms=self._known_from(as_of_ms, base.known_from_ms, lost=lost)
+        )
+        self._base = None  # until it is known what became of it
+        outcome = await self._published.publish(self._lease.key, self._lease.claim, base, following, changes)
+        if outcome is Published.DONE:
+            self._base = following
+            self._unpublished.clear()
+            self._new_shards = self._lost_shards = 0
+        return outcome
+
+    def _known_from(self, as_of_ms: int, before_ms: int, *, lost: bool) -> int:
+        settled_ms = as_of_ms + self._beat_interval_ms
+        if lost:
+            return settled_ms
+        return 0 if as_of_ms >= before_ms else min(before_ms, settled_ms)  # the clock may have been set back
+
+    def _difference(self, published: list[Counts]) -> Counts:
+        """What turns the published totals into those of the shards."""
+        before = {number: (sessions, people) for part in published for number, sessions, people in part.tolist()}
+        now = self._shards.counts.totals(before.keys() | set(self._shards.counts.live()))
+        differs = [before.get(number, (0, 0)) != (sessions, people) for number, sessions, people in now.tolist()]
+        return now[differs]
+
+    async def _hold_the_lease(self) -> None:
+        while True:
+            try:
+                leads = await self.lead()
+            except (RedisError, OSError) as error:
+                leads = False
+                log.warning("recount_lease_unknown", reason=str(error))
+            await asyncio.sleep(RENEW_SECONDS if leads else ASK_SECONDS)
+
+    async def _recount_while_leading(self) -> None:
+        while True:
+            await self._leading.wait()
+            pace = Pace(self._interval_ms / 1000)
+            while self._leading.is_set():
+                try:
+                    await self.recount()
+                except (RedisError, OSError) as error:
+                    log.warning("recount_failed", reason=str(error))
+                await pace.tick()
+                if pace.skipped:
+                    log.warning("recounts_skipped", count=pace.skipped)
+                    pace.skipped = 0
