@@ -41,17 +41,18 @@ round_trips: ContextVar[RoundTrips | None] = ContextVar("round_trips", default=N
 class Script:
     """A Lua script of `signals/lua`, called by its digest."""
 
-    def __init__(self, name: str, *, read_only: bool = False) -> None:
+    def __init__(self, name: str, *, read_only: bool = False, prelude: str | None = None) -> None:
+        folder = Path(__file__).parent / "lua"
         self.name = name
-        self.source = (Path(__file__).parent / "lua" / f"{name}.lua").read_text()
+        self.source = "".join((folder / f"{part}.lua").read_text() for part in (prelude, name) if part)
         self.sha = hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest()
         self.command = "EVALSHA_RO" if read_only else "EVALSHA"
 
 
 @lru_cache
-def script(name: str, *, read_only: bool = False) -> Script:
-    """The script in `signals/lua/<name>.lua`, read once."""
-    return Script(name, read_only=read_only)
+def script(name: str, *, read_only: bool = False, prelude: str | None = None) -> Script:
+    """The script in `signals/lua/<name>.lua`, behind what it shares with others in `<prelude>.lua`; read once."""
+    return Script(name, read_only=read_only, prelude=prelude)
 
 
 def connect(url: str, *, client_name: str, timeout_seconds: float = 2.0) -> redis.asyncio.Redis:
