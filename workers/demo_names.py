@@ -14,7 +14,7 @@ TITLE_PARTS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
         ("Gondola Grand Prix", "Teacart Derby", "Rollerskate Rally", "Soapbox Regatta", "Bathtub Sprint", "Kite Cup"),
     ),
     (
-        ("Turnipshire", "Mossacre", "Beanpole Hollow", "Pumpkin Parish", "Wibbleton", "Honeyfork", "Lower Radish"),
+        ("Turnipshire", "Mossbarn", "Beanpole Hollow", "Pumpkin Parish", "Wibbleton", "Honeyfork", "Lower Radish"),
         ("Almanac", "Harvest Days", "Orchard Stories", "Beekeepers", "Allotment", "Market Morning", "Scarecrow Diary"),
     ),
     (
