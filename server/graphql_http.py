@@ -1,0 +1,223 @@
+"""`/graphql`: operations by POST, the editor for browsers, WebSockets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import strawberry
+import structlog
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from resolvers.errors import BadInput, Unauthenticated, Unavailable
+from server.cost import Cost
+from server.errors import ErrorBody, Refused, codes, internal_error
+from server.graphql_websocket import GraphQLSockets
+from server.limits import Limits
+from server.negotiation import GRAPHQL_RESPONSE, is_json, reply_type, takes_html
+from server.operations import Answer, Ask, MakeContext, Operations
+from server.origins import Origins
+from server.replies import JSON, Header, HTTPRefusal, headers_of, read_body, request_id_of, send_reply
+from server.tokens import Principal, Tokens
+
+log = structlog.get_logger(__name__)
+
+_METHODS = b"GET, HEAD, POST, OPTIONS"
+_RETRY_SECONDS = b"5"
+
+
+@dataclass(slots=True)
+class _Exchange:
+    """One request and what becomes of it."""
+
+    headers: dict[bytes, bytes]
+    request_id: str
+    cost: Cost
+    status: int = 200
+    content_type: bytes = JSON
+    reply_headers: Sequence[Header] = ()
+    ask: Ask | None = None
+
+
+class GraphQLApp:
+    """The GraphQL endpoint, an ASGI application.
+
+    Args:
+        schema: what is served.
+        make_context: makes `info.context` for each operation, and for each event of a subscription.
+        tokens: tells who asks.
+        limits: how much one request may ask for.
+        allowed_origins: pages of other hosts that may use it (CORS, WebSocket); its own may always.
+        introspection: whether the schema may be asked for.
+        suggestions: whether errors say "did you mean".
+        page: answers browsers that open the address; None: there is no page.
+
+    Raises:
+        SettingsError: one of the origins is none.
+    """
+
+    def __init__(
+        self,
+        schema: strawberry.Schema,
+        *,
+        make_context: MakeContext,
+        tokens: Tokens,
+        limits: Limits | None = None,
+        allowed_origins: Sequence[str] = (),
+        introspection: bool = False,
+        suggestions: bool = False,
+        page: ASGIApp | None = None,
+    ) -> None:
+        self.limits = limits or Limits()
+        self.operations = Operations(
+            schema, make_context, self.limits, introspection=introspection, suggestions=suggestions
+        )
+        self.origins = Origins(allowed_origins)
+        self.sockets = GraphQLSockets(self.operations, tokens, self.limits, self.origins)
+        self._tokens = tokens
+        self._page = page
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await self.sockets(scope, receive, send)
+            return
+        method = scope["method"]
+        if method == "POST":
+            await self._post(scope, receive, send)
+        elif method in {"GET", "HEAD"} and self._page is not None and takes_html(headers_of(scope).get(b"accept")):
+            await self._page(scope, receive, send)
+        elif method == "OPTIONS":
+            headers = self.origins.preflight_headers(headers_of(scope))
+            await send_reply(send, 204, b"", headers=[(b"allow", _METHODS), *headers])
+        else:
+            await self._other(scope, send)
+
+    async def _other(self, scope: Scope, send: Send) -> None:
+        exchange = _exchange(scope)
+        refusal = HTTPRefusal(405, BadInput("method", "must be POST"), [(b"allow", b"POST")])
+        await self._send(exchange, send, _refuse(exchange, refusal), without_body=scope["method"] == "HEAD")
+
+    async def _post(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = _exchange(scope)
+        try:
+            body = await self._answer(exchange, scope, receive)
+        except HTTPRefusal as refusal:
+            body = _refuse(exchange, refusal)
+        except Refused as refusal:
+            exchange.status = _status(exchange, executed=False)
+            body = {"errors": refusal.errors}
+        except Exception as fault:
+            exchange.status = 500
+            body = {"errors": [internal_error(fault, exchange.request_id)]}
+        await self._send(exchange, send, body)
+
+    async def _answer(self, exchange: _Exchange, scope: Scope, receive: Receive) -> dict[str, Any]:
+        headers = exchange.headers
+        exchange.content_type = reply_type(headers.get(b"accept"))
+        if not is_json(headers.get(b"content-type")):
+            raise HTTPRefusal(415, BadInput("Content-Type", "must be application/json, in UTF-8"))
+        principal = await self._principal(scope, headers)
+        query, variables, operation_name = _parse(await read_body(receive, headers, self.limits))
+        document = self.operations.documents.prepare(query)
+        ask = Ask(document, document.operation(operation_name), variables, principal, exchange.request_id)
+        exchange.ask = ask
+        if ask.is_subscription:
+            raise Refused.because(BadInput("query", "must not be a subscription here: those need a WebSocket"))
+        answer: Answer = await self.operations.run(ask)
+        exchange.status = _status(exchange, executed=answer.executed)
+        wants_cost = headers.get(b"x-headcount-cost") == b"1"
+        return answer.body({"cost": exchange.cost.extension()} if wants_cost else None)
+
+    async def _principal(self, scope: Scope, headers: dict[bytes, bytes]) -> Principal | None:
+        """Who asks: nobody where there is no token at all. A bad one is never nobody."""
+        authorization = headers.get(b"authorization")
+        if authorization is None:
+            return None
+        try:
+            if len(headers) < len(scope["headers"]) and _times(scope, b"authorization") > 1:
+                raise Unauthenticated("There must be one Authorization header.")
+            return await self._tokens.verify_header(authorization.decode("latin-1"))
+        except Unauthenticated as error:
+            raise HTTPRefusal(401, error, [(b"www-authenticate", b'Bearer error="invalid_token"')]) from None
+        except Unavailable as error:
+            raise HTTPRefusal(503, error, [(b"retry-after", _RETRY_SECONDS)]) from None
+
+    async def _send(self, exchange: _Exchange, send: Send, body: dict[str, Any], *, without_body: bool = False) -> None:
+        try:
+            encoded = orjson.dumps(body)
+        except TypeError as fault:
+            exchange.status = 500
+            body = {"errors": [internal_error(fault, exchange.request_id)]}
+            encoded = orjson.dumps(body)
+        headers: list[Header] = [
+            (b"x-request-id", exchange.request_id.encode()),
+            (b"server-timing", exchange.cost.server_timing()),
+            (b"cache-control", b"no-store"),
+            *exchange.reply_headers,
+            *self.origins.reply_headers(exchange.headers),
+        ]
+        _log(exchange, body.get("errors", ()))
+        await send_reply(send, exchange.status, encoded, exchange.content_type, headers, without_body=without_body)
+
+
+def _exchange(scope: Scope) -> _Exchange:
+    headers = headers_of(scope)
+    return _Exchange(headers, request_id_of(headers), Cost())
+
+
+def _refuse(exchange: _Exchange, refusal: HTTPRefusal) -> dict[str, Any]:
+    exchange.status = refusal.status
+    exchange.reply_headers = refusal.headers
+    return {"errors": refusal.errors}
+
+
+def _status(exchange: _Exchange, *, executed: bool) -> int:
+    """The status of a reply that GraphQL made."""
+    return 400 if not executed and exchange.content_type is GRAPHQL_RESPONSE else 200
+
+
+def _parse(body: bytes) -> tuple[str, dict[str, Any] | None, str | None]:
+    """The query, variables and operation name of a body.
+
+    Raises:
+        HTTPRefusal: 400, it is not what "GraphQL over HTTP" asks for.
+    """
+    try:
+        given = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise HTTPRefusal(400, BadInput("body", f"must be JSON: {error.msg} at byte {error.pos}")) from None
+    if isinstance(given, list):
+        raise HTTPRefusal(400, BadInput("body", "must be one operation: batches are not taken, aliases are"))
+    if not isinstance(given, dict):
+        raise HTTPRefusal(400, BadInput("body", "must be a JSON object"))
+    query, variables, name = given.get("query"), given.get("variables"), given.get("operationName")
+    if not isinstance(query, str) or not query.strip():
+        raise HTTPRefusal(400, BadInput("query", "must be a text"))
+    if variables is not None and not isinstance(variables, dict):
+        raise HTTPRefusal(400, BadInput("variables", "must be an object"))
+    if name is not None and not isinstance(name, str):
+        raise HTTPRefusal(400, BadInput("operationName", "must be a text"))
+    if not isinstance(given.get("extensions"), dict | None):
+        raise HTTPRefusal(400, BadInput("extensions", "must be an object"))
+    return query, variables, name or None
+
+
+def _times(scope: Scope, name: bytes) -> int:
+    return sum(1 for key, _ in scope["headers"] if key == name)
+
+
+def _log(exchange: _Exchange, errors: Sequence[ErrorBody]) -> None:
+    ask = exchange.ask
+    log.info(
+        "graphql",
+        operation=ask.shown_name if ask else "",
+        type=ask.operation.operation.value if ask else "",
+        status=exchange.status,
+        ms=round(exchange.cost.milliseconds(), 2),
+        redis_round_trips=exchange.cost.redis_round_trips,
+        graph_queries=exchange.cost.graph_queries,
+        request_id=exchange.request_id,
+        **({"codes": codes(errors)} if errors else {}),
+    )

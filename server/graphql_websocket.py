@@ -1,0 +1,259 @@
+"""Operations over WebSockets, by the protocol `graphql-transport-ws` and no other.
+
+https://github.com/enisdenjo/graphql-ws/blob/master/PROTOCOL.md has its messages and close codes. Beyond it: a bad or
+expired token closes with 4403, at which clients come back with a fresh one (at 4401 they give up).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing, suppress
+from typing import Any
+
+import orjson
+import structlog
+from starlette.types import Receive, Scope, Send
+
+from resolvers.errors import LimitExceeded, Unauthenticated, Unavailable
+from server.errors import error_body
+from server.limits import Limits
+from server.operations import Operations
+from server.origins import Origins
+from server.replies import headers_of, request_id_of
+from server.socket_operation import SocketOperation
+from server.tokens import Principal, Tokens
+
+log = structlog.get_logger(__name__)
+
+PROTOCOL = "graphql-transport-ws"
+
+_LONGEST_TIMER_SECONDS = 86_400.0
+
+
+class GraphQLSockets:
+    """Takes WebSockets, each with a viewer and operations of its own."""
+
+    def __init__(self, operations: Operations, tokens: Tokens, limits: Limits, origins: Origins) -> None:
+        self.operations = operations
+        self.tokens = tokens
+        self.limits = limits
+        self.origins = origins
+        self.open: set[_Socket] = set()
+
+    @property
+    def running(self) -> int:
+        """Operations that run on all sockets just now."""
+        return sum(len(socket.running) for socket in self.open)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()  # websocket.connect
+        headers = headers_of(scope)
+        if not self.origins.may_open_socket(headers):
+            log.info("websocket refused", reason="origin")
+            await send({"type": "websocket.close", "code": 1008})  # before it is accepted: HTTP 403
+            return
+        if PROTOCOL not in scope["subprotocols"]:
+            await send({"type": "websocket.accept"})
+            await send({"type": "websocket.close", "code": 4406, "reason": "Subprotocol not acceptable"})
+            return
+        await send({"type": "websocket.accept", "subprotocol": PROTOCOL})
+        socket = _Socket(self, headers, receive, send)
+        self.open.add(socket)
+        try:
+            await socket.serve()
+        finally:
+            self.open.discard(socket)
+
+
+class _Closed(Exception):  # noqa: N818  # not a fault
+    """The socket must be closed for what the client sent."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason
+
+
+class _Socket:
+    """One connection."""
+
+    def __init__(self, sockets: GraphQLSockets, headers: dict[bytes, bytes], receive: Receive, send: Send) -> None:
+        self.running: dict[str, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()  # also those that are being cancelled
+        self._sockets = sockets
+        self._headers = headers
+        self._receive = receive
+        self._send = send
+        self._request_id = request_id_of(headers)
+        self._asked = 0
+        self._principal: Principal | None = None
+        self._initialised = False
+        self._acknowledged = False
+        self._closed = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._closing: asyncio.Task[None] | None = None
+
+    async def serve(self) -> None:
+        """Read until either side closes; then nothing of this socket runs on."""
+        self._close_after(self._sockets.limits.init_seconds, 4408, "Connection initialisation timeout")
+        try:
+            while not self._closed:
+                message = await self._receive()
+                if message["type"] == "websocket.disconnect":
+                    self._closed = True
+                    return
+                try:
+                    await self._take(self._decode(message))
+                except _Closed as refused:
+                    await self._close(refused.code, refused.reason)
+        finally:
+            await self._stop()
+
+    async def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+        # Their clean-up (leaving a subscription) is part of this socket's end.
+        await asyncio.gather(*self._tasks, *([self._closing] if self._closing else []), return_exceptions=True)
+
+    def _decode(self, message: Any) -> dict[str, Any]:
+        text = message.get("text")
+        if text is None:
+            raise _Closed(4400, "Messages must be text")
+        if len(text) > self._sockets.limits.body_bytes:
+            raise _Closed(1009, "Message too big")
+        try:
+            decoded = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            raise _Closed(4400, "Messages must be JSON") from None
+        if not isinstance(decoded, dict) or not isinstance(decoded.get("type"), str):
+            raise _Closed(4400, "Messages must be objects with a type")
+        return decoded
+
+    async def _take(self, message: dict[str, Any]) -> None:
+        match message["type"]:
+            case "connection_init":
+                await self._initialise(message.get("payload"))
+            case "ping":
+                await self._tell({"type": "pong"})
+            case "pong":
+                pass
+            case "subscribe":
+                await self._subscribe(message)
+            case "complete":
+                if (task := self.running.pop(_id_of(message), None)) is not None:
+                    task.cancel()
+            case _:
+                raise _Closed(4400, "Unknown message type")
+
+    async def _initialise(self, payload: object) -> None:
+        if self._initialised:
+            raise _Closed(4429, "Too many initialisation requests")
+        if not isinstance(payload, dict | None):
+            raise _Closed(4400, "The payload of connection_init must be an object")
+        self._initialised = True
+        if self._timer is not None:
+            self._timer.cancel()
+        try:
+            self._principal = await self._principal_of(payload or {})
+        except Unauthenticated as error:
+            raise _Closed(4403, error.message) from None
+        except Unavailable as error:
+            raise _Closed(1013, error.message) from None
+        if self._principal is not None:
+            left = self._principal.expires_at - self._sockets.tokens.clock()
+            self._close_after(left, 4403, "The token has expired.")
+        self._acknowledged = True
+        await self._tell({"type": "connection_ack"})
+
+    async def _principal_of(self, payload: dict[str, Any]) -> Principal | None:
+        """Who asks: by the payload, else by the handshake's header, which only programs can set; else nobody."""
+        given = [value for name, value in payload.items() if name.lower() == "authorization" and value is not None]
+        if not given and (header := self._headers.get(b"authorization")) is not None:
+            given = [header.decode("latin-1")]
+        if not given:
+            return None
+        if len(given) > 1 or not isinstance(given[0], str):
+            raise Unauthenticated("There must be one Authorization.")
+        return await self._sockets.tokens.verify_header(given[0])
+
+    async def _subscribe(self, message: dict[str, Any]) -> None:
+        if not self._acknowledged:
+            raise _Closed(4401, "Unauthorized")
+        operation_id, payload = _id_of(message), message.get("payload")
+        if not isinstance(payload, dict) or not isinstance(payload.get("query"), str):
+            raise _Closed(4400, "The payload of subscribe must have a query")
+        if operation_id in self.running:
+            raise _Closed(4409, f"Subscriber for {operation_id} already exists")
+        most = self._sockets.limits.operations_a_socket
+        if len(self.running) >= most:
+            refused = LimitExceeded("operations on one socket", most, len(self.running) + 1)
+            await self._tell({"id": operation_id, "type": "error", "payload": [error_body(refused)]})
+            return
+        self._asked += 1
+        request_id = f"{self._request_id}-{self._asked}"
+        task = asyncio.create_task(self._run(operation_id, request_id, payload))
+        self.running[operation_id] = task
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, operation_id: str, request_id: str, payload: dict[str, Any]) -> None:
+        """One operation from its first message to its last."""
+        run = SocketOperation(self._sockets.operations, self._principal, request_id, payload)
+        try:
+            async with aclosing(run.messages()) as messages:
+                async for message in messages:
+                    if message["type"] != "next":
+                        # Free before the last message is out, so that the client may use the id again at once.
+                        self._forget(operation_id)
+                    await self._tell({"id": operation_id, **message})
+        finally:
+            self._forget(operation_id)
+            run.log()
+
+    def _forget(self, operation_id: str) -> None:
+        if self.running.get(operation_id) is asyncio.current_task():
+            del self.running[operation_id]
+
+    async def _tell(self, message: dict[str, Any]) -> None:
+        if self._closed:
+            return
+        try:
+            # A text frame: browsers' clients take no binary ones.
+            await self._send({"type": "websocket.send", "text": orjson.dumps(message).decode()})
+        except OSError:
+            self._closed = True  # the client went away; the reader hears of it too
+        except RuntimeError:
+            if not self._closed:  # else it was closed while this waited for a slow reader
+                raise
+
+    def _close_after(self, seconds: float, code: int, reason: str) -> None:
+        """Close in some time, unless something else is set for later."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+        def due() -> None:
+            if seconds > _LONGEST_TIMER_SECONDS:
+                self._close_after(seconds - _LONGEST_TIMER_SECONDS, code, reason)
+            else:
+                self._closing = asyncio.create_task(self._close(code, reason))
+
+        delay = min(max(seconds, 0.0), _LONGEST_TIMER_SECONDS)
+        self._timer = asyncio.get_running_loop().call_later(delay, due)
+
+    async def _close(self, code: int, reason: str) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        for task in self._tasks:
+            task.cancel()
+        with suppress(OSError):
+            await self._send({"type": "websocket.close", "code": code, "reason": reason[:120]})
+
+
+def _id_of(message: dict[str, Any]) -> str:
+    operation_id = message.get("id")
+    if not isinstance(operation_id, str) or not operation_id:
+        raise _Closed(4400, "Messages about an operation must have its id")
+    return operation_id
