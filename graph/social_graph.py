@@ -63,7 +63,7 @@ class User:
 
 
 class GameRow(NamedTuple):
-    """A game to save. `name` None keeps the name it has, or "Game ID" for a new one."""
+    """A game to save. A None keeps what there is; the name of a new game is then "Game ID"."""
 
     id: int
     name: str | None
@@ -194,10 +194,17 @@ class SocialGraph(Protocol):
     # The catalogue
 
     async def save_games(self, rows: Sequence[GameRow]) -> list[Game]:
-        """Create or rename games; new ones get the next numbers. Returns them in the order asked."""
+        """Create or rename games; new ones get the next numbers. Returns them in the order asked.
+
+        Rows that say what is known already change nothing, the catalogue's version included.
+        """
 
     async def catalogue(self, since: int = 0) -> Catalogue:
-        """Games created or changed after version `since`; 0 is all of them."""
+        """Games created or changed after version `since`; 0 is all of them. Cheap when nothing changed.
+
+        Raises:
+            TruthReplacedError: another truth stands where this process opened one.
+        """
 
     # Users
 
@@ -210,6 +217,20 @@ class SocialGraph(Protocol):
     async def user_state(self, user_id: int) -> int:
         """The packed state of a user (`graph.visibility.UserFlag`), 0 for one never written."""
 
+    async def set_activity_hidden(self, user_id: int, hidden: bool) -> bool:
+        """Hide a user's plays from everybody, or show them again; creates the user. Returns whether it changed.
+
+        Raises:
+            UserDeletedError, TruthUnavailableError.
+        """
+
+    async def delete_user(self, user_id: int) -> bool:
+        """Delete a user for good, also one never written. Log and edges stay, for the views that must take them back.
+
+        Returns:
+            True where this call deleted them, False where they were deleted already.
+        """
+
     # Plays
 
     async def record_play(self, user_id: int, game_id: int) -> RecordedPlay:
@@ -220,22 +241,32 @@ class SocialGraph(Protocol):
         """
 
     async def play_logs(self, user_ids: Collection[int]) -> dict[int, bytes]:
-        """Play logs as packed little-endian 32-bit game numbers, oldest first. Users without plays are left out."""
+        """Play logs as packed little-endian 32-bit game numbers, oldest first. Users without plays are left out.
+
+        Those of hidden and deleted users too: a view that forgets them takes back what it counted.
+        """
 
     async def played_games(self, user_id: int) -> list[PlayedGame]:
-        """The user's log, oldest first."""
+        """The user's log, oldest first; empty for a deleted user."""
 
     # Friendships and visibility
 
     async def set_friendship(self, user_id: int, friend_id: int, friends: bool) -> Friendship:
-        """Befriend or part two users; creates them. A call that changes nothing keeps the version.
+        """Befriend or part two users; creates them. A call that changes nothing writes nothing and keeps the version.
 
         Raises:
-            UserDeletedError, TruthUnavailableError.
+            UserDeletedError, TruthUnavailableError, ValueError (a user and themselves).
+        """
+
+    async def block(self, user_id: int, other_id: int, blocked: bool) -> bool:
+        """Block another user, or no longer; creates both. A friendship stays, unseen. Returns whether it changed.
+
+        Raises:
+            UserDeletedError, TruthUnavailableError, ValueError (a user and themselves).
         """
 
     async def friends(self, user_ids: Collection[int]) -> dict[int, list[int]]:
-        """Ids of everybody each user has a friendship with, blocked or not; every id asked is a key.
+        """Ascending ids of all each user has a friendship with, blocked and deleted too; every id asked is a key.
 
         This is whom fan-out may have to tell; what they see is `visibilities`.
         """
@@ -260,7 +291,7 @@ class SocialGraph(Protocol):
         """The oldest rows not yet published, in the order of their commits."""
 
     async def mark_published(self, row_ids: Collection[int]) -> None:
-        """These rows were published; they will not be handed out again."""
+        """These rows were published; they will not be handed out again. They are kept for ten minutes."""
 
     # Imports and figures
 

@@ -1,0 +1,148 @@
+"""Edges between users: changed, and listed from either side."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+import orjson
+
+from graph.social_graph import ChangeKind, User, UserDeletedError, UserPage
+from graph.sqlite.columns import as_json, columns
+from graph.sqlite.transaction import Transaction
+from graph.sqlite.users import create_users, read_states
+from graph.visibility import FLAG_MASK, EdgeFlag, UserFlag, change_flags
+
+
+class EdgeChange(NamedTuple):
+    """A flag of the edge between two users, set or cleared."""
+
+    low: int
+    high: int
+    flag: EdgeFlag
+    on: bool
+
+
+class EdgeAnswer(NamedTuple):
+    """An edge after a change: its packed state, and whether the change changed it."""
+
+    state: int
+    changed: bool
+
+
+def friendship_change(user_id: int, friend_id: int, friends: bool) -> EdgeChange:
+    """The change that befriends or parts two users. Raises ValueError where they are one."""
+    low, high = _ends(user_id, friend_id)
+    return EdgeChange(low, high, EdgeFlag.FRIENDS, friends)
+
+
+def block_change(user_id: int, other_id: int, blocked: bool) -> EdgeChange:
+    """The change by which the first user blocks the other, or no longer does. Raises ValueError where they are one."""
+    low, high = _ends(user_id, other_id)
+    return EdgeChange(low, high, EdgeFlag.LOWER_BLOCKS if user_id == low else EdgeFlag.HIGHER_BLOCKS, blocked)
+
+
+def _ends(user_id: int, other_id: int) -> tuple[int, int]:
+    if user_id == other_id:
+        raise ValueError(f"user {user_id} has no edge to themselves")
+    return min(user_id, other_id), max(user_id, other_id)
+
+
+def change_edges(transaction: Transaction, changes: Sequence[EdgeChange]) -> list[EdgeAnswer | Exception]:
+    """Set or clear flags, in order; creates the users of the edges that change."""
+    edges = _read_edges(transaction.connection, {(change.low, change.high) for change in changes})
+    ids = {change.low for change in changes} | {change.high for change in changes}
+    states = read_states(transaction.connection, ids)
+    answers: list[EdgeAnswer | Exception] = []
+    changed: dict[tuple[int, int], int] = {}
+    for low, high, flag, on in changes:
+        deleted = next((user_id for user_id in (low, high) if states.get(user_id, 0) & UserFlag.DELETED), None)
+        if deleted is not None:
+            answers.append(UserDeletedError(deleted))
+            continue
+        before = edges.get((low, high), 0)
+        after = change_flags(before, set_flags=flag) if on else change_flags(before, clear_flags=flag)
+        if after != before:
+            edges[low, high] = changed[low, high] = after
+            transaction.tell(ChangeKind.EDGE, low, other_id=high)
+        answers.append(EdgeAnswer(after, after != before))
+    if changed:
+        missing = {user_id for pair in changed for user_id in pair} - states.keys()
+        if missing:
+            create_users(transaction, sorted(missing))
+        _write_edges(transaction, changed)
+    return answers
+
+
+def _read_edges(connection: sqlite3.Connection, pairs: Collection[tuple[int, int]]) -> dict[tuple[int, int], int]:
+    lows, highs, states = columns(
+        connection,
+        """
+        SELECT json_group_array(e.low), json_group_array(e.high), json_group_array(e.state)
+        FROM json_each(?) AS asked CROSS JOIN edges AS e
+            ON e.low = json_extract(asked.value, '$[0]') AND e.high = json_extract(asked.value, '$[1]')
+        """,
+        (as_json(pairs),),
+    )
+    return dict(zip(zip(lows, highs, strict=True), states, strict=True))
+
+
+def _write_edges(transaction: Transaction, edges: dict[tuple[int, int], int]) -> None:
+    transaction.connection.execute(
+        """
+        INSERT INTO edges (low, high, state)
+        SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]')
+        FROM json_each(?) WHERE true
+        ON CONFLICT (low, high) DO UPDATE SET state = excluded.state
+        """,
+        (as_json((low, high, state) for (low, high), state in sorted(edges.items())),),
+    )
+
+
+# Both sides of a user's edges. The friends below the user come first, so that each arm and the whole ascend.
+_FRIENDS_OF_EACH = f"""
+    SELECT asked.value AS user_id, e.low AS friend_id
+    FROM json_each(?1) AS asked CROSS JOIN edges AS e ON e.high = asked.value
+    WHERE e.state & {EdgeFlag.FRIENDS:d}
+    UNION ALL
+    SELECT asked.value, e.high
+    FROM json_each(?1) AS asked CROSS JOIN edges AS e ON e.low = asked.value
+    WHERE e.state & {EdgeFlag.FRIENDS:d}
+"""  # noqa: S608  # constants of ours
+
+
+def read_friends(connection: sqlite3.Connection, user_ids: Collection[int]) -> dict[int, list[int]]:
+    """Ascending ids of everybody each user has a friendship with, blocked or deleted too; every id asked is a key."""
+    users, friends = columns(
+        connection,
+        f"SELECT json_group_array(user_id), json_group_array(friend_id) FROM ({_FRIENDS_OF_EACH})",  # noqa: S608  # ours
+        (as_json(user_ids),),
+    )
+    found: dict[int, list[int]] = {user_id: [] for user_id in user_ids}
+    for user_id, friend_id in zip(users, friends, strict=True):
+        found[user_id].append(friend_id)
+    return found
+
+
+def read_friend_page(connection: sqlite3.Connection, user_id: int, first: int, after_id: int) -> UserPage:
+    """Friends of a user by ascending id: neither blocks the other, and the friend is not deleted; nor is the user."""
+    row = connection.execute(
+        f"""
+        WITH friends (id, name) AS (
+            SELECT u.id, u.name FROM (
+                SELECT low AS id FROM edges WHERE high = ?1 AND state & {FLAG_MASK} = {EdgeFlag.FRIENDS:d}
+                UNION ALL
+                SELECT high FROM edges WHERE low = ?1 AND state & {FLAG_MASK} = {EdgeFlag.FRIENDS:d}
+            ) AS f CROSS JOIN users AS u ON u.id = f.id
+            WHERE NOT u.state & {UserFlag.DELETED:d}
+        )
+        SELECT (SELECT count(*) FROM friends), json_group_array(id), json_group_array(name)
+        FROM (SELECT id, name FROM friends WHERE id > ?2 ORDER BY id LIMIT ?3)
+        WHERE NOT EXISTS (SELECT 1 FROM users WHERE id = ?1 AND state & {UserFlag.DELETED:d})
+        """,  # noqa: S608  # constants of ours
+        (user_id, after_id, first + 1),
+    ).fetchone()
+    total, ids, names = row
+    users = [User(user_id, name) for user_id, name in zip(orjson.loads(ids), orjson.loads(names), strict=True)]
+    return UserPage(users[:first], total, len(users) > first)

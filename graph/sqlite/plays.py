@@ -1,0 +1,128 @@
+"""Plays: conditional appends to users' logs, and the logs read back."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import orjson
+
+from graph.social_graph import ChangeKind, PlayedGame, RecordedPlay, UnknownGameError, UserDeletedError
+from graph.sqlite.columns import as_json, unpack_logs
+from graph.sqlite.games import read_numbers
+from graph.sqlite.play_log import PlayLog
+from graph.sqlite.transaction import Transaction
+from graph.visibility import UserFlag
+
+
+class Play(NamedTuple):
+    """A play to record."""
+
+    user_id: int
+    game_id: int
+
+
+def record_plays(transaction: Transaction, plays: Sequence[Play]) -> list[RecordedPlay | Exception]:
+    """Append each game to its user's log unless it is there, in order: of equal plays the earlier is first."""
+    numbers = read_numbers(transaction.connection, {play.game_id for play in plays})
+    logs = read_play_logs(transaction.connection, {play.user_id for play in plays})
+    answers: list[RecordedPlay | Exception] = []
+    for user_id, game_id in plays:
+        log = logs[user_id]
+        number = numbers.get(game_id)
+        if log.state & UserFlag.DELETED:
+            answers.append(UserDeletedError(user_id))
+        elif number is None:
+            answers.append(UnknownGameError(game_id))
+        else:
+            recorded = log.append(number, transaction.now_ms)
+            if recorded.first:
+                transaction.tell(ChangeKind.PLAY, user_id, ordinal=recorded.ordinal, number=number)
+            answers.append(recorded)
+    write_play_logs(transaction, logs.values())
+    return answers
+
+
+def read_play_logs(connection: sqlite3.Connection, user_ids: Collection[int]) -> dict[int, PlayLog]:
+    """The logs to append to; every id asked is a key."""
+    ids, states, plays, digits = connection.execute(
+        """
+        SELECT json_group_array(u.id), json_group_array(u.state), json_group_array(u.plays),
+            group_concat(hex(substr(u.numbers, 1, 4 * u.plays)), '')
+        FROM json_each(?) AS asked CROSS JOIN users AS u ON u.id = asked.value
+        """,
+        (as_json(user_ids),),
+    ).fetchone()
+    logs = {user_id: PlayLog(user_id, 0, bytearray()) for user_id in user_ids}
+    packed = unpack_logs(digits, orjson.loads(plays))
+    for user_id, state, log in zip(orjson.loads(ids), orjson.loads(states), packed, strict=True):
+        logs[user_id] = PlayLog(user_id, state, bytearray(log))
+    return logs
+
+
+def write_play_logs(transaction: Transaction, logs: Iterable[PlayLog]) -> None:
+    """Write the logs that grew, creating their users, and the times of the new entries."""
+    grown = sorted((log for log in logs if log.appended), key=lambda log: log.user_id)
+    if not grown:
+        return
+    packed = bytearray()
+    rows = []
+    for log in grown:
+        padded = log.padded()
+        rows.append((log.user_id, log.plays, len(packed) + 1, len(padded)))
+        packed += padded
+    transaction.connection.execute(
+        """
+        INSERT INTO users (id, plays, numbers)
+        SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'),
+            substr(?2, json_extract(value, '$[2]'), json_extract(value, '$[3]'))
+        FROM json_each(?1) WHERE true
+        ON CONFLICT (id) DO UPDATE SET plays = excluded.plays, numbers = excluded.numbers
+        """,
+        (as_json(rows), bytes(packed)),
+    )
+    transaction.connection.execute(
+        """
+        INSERT INTO play_times (user_id, ordinal, played_at_ms)
+        SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]')
+        FROM json_each(?)
+        """,
+        (as_json((log.user_id, ordinal, at_ms) for log in grown for ordinal, at_ms in log.appended),),
+    )
+
+
+def read_packed_logs(connection: sqlite3.Connection, user_ids: Collection[int]) -> dict[int, bytes]:
+    """Packed logs by user, users without plays left out. A deleted user's log is still there: views take it back."""
+    ids, plays, digits = connection.execute(
+        """
+        SELECT json_group_array(u.id), json_group_array(u.plays),
+            group_concat(hex(substr(u.numbers, 1, 4 * u.plays)), '')
+        FROM json_each(?) AS asked CROSS JOIN users AS u ON u.id = asked.value
+        WHERE u.plays > 0
+        """,
+        (as_json(user_ids),),
+    ).fetchone()
+    return dict(zip(orjson.loads(ids), unpack_logs(digits, orjson.loads(plays)), strict=True))
+
+
+def read_played_games(connection: sqlite3.Connection, user_id: int) -> list[PlayedGame]:
+    """A user's log with its times, oldest first; none for a deleted user."""
+    row = connection.execute(
+        f"""
+        SELECT plays, hex(substr(numbers, 1, 4 * plays)), (
+            SELECT json_group_array(played_at_ms) FROM (
+                SELECT played_at_ms FROM play_times WHERE user_id = ?1 ORDER BY ordinal
+            )
+        )
+        FROM users WHERE id = ?1 AND NOT state & {UserFlag.DELETED:d}
+        """,  # noqa: S608  # a constant of ours
+        (user_id,),
+    ).fetchone()
+    if row is None:
+        return []
+    plays, digits, times = row
+    (log,) = unpack_logs(digits, (plays,))
+    numbers = np.frombuffer(log, dtype="<u4").tolist()
+    return [PlayedGame(number, at_ms) for number, at_ms in zip(numbers, orjson.loads(times), strict=True)]

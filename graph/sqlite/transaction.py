@@ -1,0 +1,37 @@
+"""One write transaction: the connection, the server's time, and what it will tell through the outbox."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass, field
+
+from graph.social_graph import ChangeKind
+from graph.sqlite.columns import as_json
+
+
+@dataclass(slots=True)
+class Transaction:
+    """What a write needs. Writes look first and raise before they have written anything."""
+
+    connection: sqlite3.Connection
+    now_ms: int
+    _told: list[tuple[str, int, int, int, int]] = field(default_factory=list)
+
+    def tell(self, kind: ChangeKind, user_id: int, *, other_id: int = 0, ordinal: int = 0, number: int = 0) -> None:
+        """Add an outbox row; it is committed together with what it tells."""
+        self._told.append((kind.value, user_id, other_id, ordinal, number))
+
+    def write_outbox(self) -> bool:
+        """Write the outbox rows. Returns whether there were any."""
+        if not self._told:
+            return False
+        self.connection.execute(
+            """
+            INSERT INTO outbox (kind, user_id, other_id, ordinal, number)
+            SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
+                json_extract(value, '$[3]'), json_extract(value, '$[4]')
+            FROM json_each(?) ORDER BY key
+            """,
+            (as_json(self._told),),
+        )
+        return True

@@ -1,0 +1,108 @@
+"""Users: their names and their packed states."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+
+from graph.social_graph import ChangeKind, User, UserDeletedError, UserRow
+from graph.sqlite.columns import as_json, columns
+from graph.sqlite.transaction import Transaction
+from graph.visibility import UserFlag, change_flags
+
+
+class UserChange(NamedTuple):
+    """A flag of a user's state, set or cleared."""
+
+    user_id: int
+    flag: UserFlag
+    on: bool
+
+
+def read_users(connection: sqlite3.Connection, user_ids: Collection[int]) -> dict[int, User]:
+    """Users by id, deleted and unknown ones left out."""
+    ids, names = columns(
+        connection,
+        f"""
+        SELECT json_group_array(u.id), json_group_array(u.name)
+        FROM json_each(?) AS asked CROSS JOIN users AS u ON u.id = asked.value
+        WHERE NOT u.state & {UserFlag.DELETED:d}
+        """,  # noqa: S608  # a constant of ours
+        (as_json(user_ids),),
+    )
+    return {user_id: User(user_id, name) for user_id, name in zip(ids, names, strict=True)}
+
+
+def read_states(connection: sqlite3.Connection, user_ids: Iterable[int]) -> dict[int, int]:
+    """Packed states by id, users never written left out."""
+    ids, states = columns(
+        connection,
+        """
+        SELECT json_group_array(u.id), json_group_array(u.state)
+        FROM json_each(?) AS asked CROSS JOIN users AS u ON u.id = asked.value
+        """,
+        (as_json(user_ids),),
+    )
+    return dict(zip(ids, states, strict=True))
+
+
+def create_users(transaction: Transaction, user_ids: Iterable[int]) -> None:
+    """Make the users that are not there yet."""
+    transaction.connection.execute(
+        "INSERT INTO users (id) SELECT value FROM json_each(?) WHERE true ON CONFLICT (id) DO NOTHING",
+        (as_json(user_ids),),
+    )
+
+
+def save_users(transaction: Transaction, rows: Sequence[UserRow]) -> None:
+    """Create or name users. Raises UserDeletedError before anything is written."""
+    states = read_states(transaction.connection, {row.id for row in rows})
+    for row in rows:
+        if states.get(row.id, 0) & UserFlag.DELETED:
+            raise UserDeletedError(row.id)
+    write_names(transaction, rows)
+
+
+def write_names(transaction: Transaction, rows: Sequence[UserRow]) -> None:
+    """Create or name users that are known not to be deleted. Of two rows of a user the later name stays."""
+    transaction.connection.execute(
+        """
+        INSERT INTO users (id, name)
+        SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?) WHERE true ORDER BY key
+        ON CONFLICT (id) DO UPDATE SET name = excluded.name
+            WHERE excluded.name IS NOT NULL AND excluded.name IS NOT users.name
+        """,
+        (as_json((row.id, row.name) for row in rows),),
+    )
+
+
+def change_users(transaction: Transaction, changes: Sequence[UserChange]) -> list[bool | Exception]:
+    """Set or clear flags, in order; creates the users. Answers whether each changed anything.
+
+    Only the deletion of a deleted user is let through (and changes nothing); anything else is UserDeletedError.
+    """
+    states = read_states(transaction.connection, {change.user_id for change in changes})
+    answers: list[bool | Exception] = []
+    changed: set[int] = set()
+    for user_id, flag, on in changes:
+        before = states.get(user_id, 0)
+        if before & UserFlag.DELETED and not (on and flag == UserFlag.DELETED):
+            answers.append(UserDeletedError(user_id))
+            continue
+        after = change_flags(before, set_flags=flag) if on else change_flags(before, clear_flags=flag)
+        if after != before:
+            states[user_id] = after
+            changed.add(user_id)
+            transaction.tell(ChangeKind.USER, user_id)
+        answers.append(after != before)
+    if changed:
+        transaction.connection.execute(
+            """
+            INSERT INTO users (id, state)
+            SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?) WHERE true
+            ON CONFLICT (id) DO UPDATE SET state = excluded.state
+            """,
+            (as_json((user_id, states[user_id]) for user_id in sorted(changed)),),
+        )
+    return answers
