@@ -11,22 +11,23 @@ from bisect import bisect_right
 from collections.abc import Awaitable, Iterable
 from itertools import accumulate, islice
 
+import numpy as np
 import structlog
 from redis.exceptions import RedisError
 
 from graph.social_graph import GraphError, SocialGraph
 from signals.live_sessions import BEATS_IN_A_TTL, LiveSessions
-from workers.demo_world import USERS, VIEWER_ID, demo_rows
+from workers.demo_world import USERS, VIEWER_ID
 
 log = structlog.get_logger(__name__)
 
 SESSIONS = 6000
 TICK_SECONDS = 0.5
 #: How long a session stays in one game, on average; then it moves on or ends.
-STAY_SECONDS = 120.0
+STAY_SECONDS = 90.0
 MOVE_SHARE = 0.4
 #: So many may come in one tick: a start fills the games within seconds and not at one blow.
-MAX_ARRIVALS = 1500
+MAX_ARRIVALS = 600
 #: Each game's popularity goes up and down by this share, each with its own period and phase.
 WAVE_SHARE = 0.4
 WAVE_SECONDS = (180.0, 600.0)
@@ -110,10 +111,16 @@ class DemoPlayers:
             await self.leave()
 
     async def prepare(self) -> None:
-        """Read the catalogue, and how popular its games are in the demo world."""
+        """Read the catalogue, and how popular its games are among the demo world's users.
+
+        Raises:
+            TruthUnavailableError: it cannot be read.
+        """
         games = (await self._graph.catalogue()).changed
-        played = await asyncio.to_thread(_players_by_game)
-        games.sort(key=lambda game: (-played.get(game.id, 0), game.id))
+        logs = await self._graph.play_logs(range(1, USERS + 1))
+        numbers = np.frombuffer(b"".join(logs.values()), dtype="<u4").astype(np.int64)
+        players = np.bincount(numbers, minlength=max((game.number for game in games), default=0) + 1).tolist()
+        games.sort(key=lambda game: (-players[game.number], game.id))
         self._ids = [game.id for game in games]
         self._numbers = [game.number for game in games]
         self._popularity = [1.0 / (rank + 0.5) ** 0.9 for rank in range(len(games))]
@@ -237,10 +244,3 @@ class DemoPlayers:
                     await self.play()
             except GraphError as error:
                 log.warning("demo_play_failed", reason=str(error))
-
-
-def _players_by_game() -> dict[int, int]:
-    players: dict[int, int] = {}
-    for play in demo_rows().plays:
-        players[play.game_id] = players.get(play.game_id, 0) + 1
-    return players

@@ -13,7 +13,7 @@ from itertools import accumulate
 from math import sqrt
 from typing import NamedTuple
 
-from graph.social_graph import FriendshipRow, GameRow, PlayRow, SocialGraph, UserRow
+from graph.social_graph import FriendshipRow, GameRow, GraphError, PlayRow, SocialGraph, UserRow
 from workers.demo_names import TITLE_PARTS, first_names, game_titles, shuffled
 
 SEED = 20_261_130
@@ -47,13 +47,18 @@ class DemoWorld(NamedTuple):
     plays: list[PlayRow]
 
 
-class DemoRefusedError(Exception):
+class DemoRefusedError(GraphError):
     """The truth holds something else than the demo world; the text is one line."""
 
 
 def demo_rows() -> DemoWorld:
     """The demo world: games 1..300, users 1..2000, their friendships, and their plays in the order of time."""
     return _Inventor().invent()
+
+
+def demo_games() -> list[GameRow]:
+    """The games alone, which cost a hundredth of the whole."""
+    return _Inventor().games()
 
 
 class _Weighted:
@@ -73,16 +78,13 @@ class _Inventor:
         self.random = random.Random(SEED).random
 
     def invent(self) -> DemoWorld:
-        games = self._games()
+        games = self.games()
         users = [UserRow(place + 1, name) for place, name in enumerate(first_names(USERS, self.random))]
         self._settle()
         friends = self._friendships()
         return DemoWorld(games, users, friends, self._plays())
 
-    def _below(self, limit: int) -> int:
-        return int(self.random() * limit)
-
-    def _games(self) -> list[GameRow]:
+    def games(self) -> list[GameRow]:
         titles = [(kind, title) for kind in range(KINDS) for title in game_titles(kind, GAMES_A_KIND, self.random)]
         titles = shuffled(titles, self.random)
         # Popularity falls with the rank (Zipf), within a kind and over all.
@@ -95,6 +97,9 @@ class _Inventor:
         everything = shuffled(range(1, GAMES + 1), self.random)
         self.any_game = _Weighted(everything, [1.0 / (rank + 1) for rank in range(GAMES)])
         return [GameRow(place + 1, title) for place, (_, title) in enumerate(titles)]
+
+    def _below(self, limit: int) -> int:
+        return int(self.random() * limit)
 
     def _settle(self) -> None:
         """Give each user a place on the ring, a taste, and a sociability (Pareto with exponent 4/3: a heavy tail)."""
@@ -193,11 +198,10 @@ async def fill_demo_world(graph: SocialGraph) -> bool:
         DemoRefusedError: the truth holds other games or users.
         TruthUnavailableError: the truth cannot be written.
     """
-    world = demo_rows()
     names = {game.id: game.name for game in (await graph.catalogue()).changed}
     totals = await graph.totals()
     if names or totals.users:
-        own = sum(names.get(game.id) == game.name for game in world.games)
+        own = sum(names.get(game.id) == game.name for game in demo_games())
         # Games may have been added and some renamed by those who tried the mutations.
         if own < GAMES * 0.9 - 1 or own < len(names) * 0.5:
             raise DemoRefusedError(
@@ -206,6 +210,7 @@ async def fill_demo_world(graph: SocialGraph) -> bool:
             )
         if GAMES in names:
             return False
+    world = demo_rows()
     last = [play for play in world.plays if play.game_id == GAMES]
     others = [play for play in world.plays if play.game_id != GAMES]
     await graph.import_rows("games", world.games[:-1])

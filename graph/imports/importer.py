@@ -16,14 +16,13 @@ from graph.social_graph import SocialGraph, TruthUnavailableError
 
 OnError: TypeAlias = Literal["stop", "skip"]
 
-#: What a batch's transaction should take. A batch grows or shrinks towards it, so that others wait this long at most.
-TRANSACTION_SECONDS = 0.02
+#: What a batch may take. It grows or shrinks towards this, so that others who write wait no longer; between batches the
+#: truth rests and lets them.
+BATCH_SECONDS = 0.025
 FIRST_BATCH_ROWS = 500
-#: Below this a transaction's fixed price (a synced commit) outweighs its rows.
-MIN_BATCH_ROWS = 200
+#: Below this a batch's fixed price (a synced commit) outweighs its rows, however busy the machine is.
+MIN_BATCH_ROWS = 500
 MAX_BATCH_ROWS = 20_000
-#: The rest after a transaction, as a share of it: time in which other processes' writes take their turn.
-REST_SHARE = 0.5
 
 
 class ImportProgress(Protocol):
@@ -183,10 +182,8 @@ class _FileImport:
             took_seconds = await self._write(batch)
             self._settle(batch)
             progress.advance(self._report.rows, self._table.position_bytes())
-            growth = TRANSACTION_SECONDS / took_seconds if took_seconds > 0 else 2.0
+            growth = BATCH_SECONDS / took_seconds if took_seconds > 0 else 2.0
             batch_rows = int(min(max(batch_rows * min(max(growth, 0.5), 2.0), MIN_BATCH_ROWS), MAX_BATCH_ROWS))
-            if not ended:
-                await asyncio.sleep(took_seconds * REST_SHARE)
         self._report.finished = True
 
     def _read(self, row: Row) -> _Waiting:
@@ -198,7 +195,7 @@ class _FileImport:
             return _Waiting(row, None, bad)
 
     async def _write(self, batch: list[_Waiting]) -> float:
-        """Write the good rows of a batch; returns the seconds that its transaction took."""
+        """Write the good rows of a batch; returns the seconds that it took."""
         while good := [waiting for waiting in batch if waiting.imported is not None]:
             started = time.monotonic()
             refused = await self._graph.import_rows(
