@@ -9,6 +9,7 @@ endif
 BIN := .venv/bin
 RUN_ARGS ?=
 TEST_ARGS ?=
+STORM ?= long
 # Two test processes: each has a Redis of its own, and what the suite waits for is mostly not the CPU.
 TEST_PROCESSES ?= 2
 
@@ -30,7 +31,7 @@ run: setup ## Serve a demo world on this machine and print its addresses (RUN_AR
 	@exec $(BIN)/headcount serve --demo $(RUN_ARGS)
 
 test: setup ## The tests (TEST_ARGS="-k views", HEADCOUNT_REQUIRE_ALL=1: nothing may be skipped)
-	@$(BIN)/python -m pytest -n $(TEST_PROCESSES) -m "not storm" $(TEST_ARGS)
+	@$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile -m "not storm" $(TEST_ARGS)
 
 check: setup ## Lint, format, types, and the schema against schema.graphql
 	$(BIN)/ruff check .
@@ -47,8 +48,8 @@ format: setup ## Rewrite the code in the house format, and schema.graphql from t
 bench: setup ## The benchmark of this machine
 	@$(BIN)/python -m bench
 
-storm: setup ## The long property tests: random schedules against plain sets
-	@HEADCOUNT_STORM=long $(BIN)/python -m pytest -n $(TEST_PROCESSES) -m storm --timeout 0 $(TEST_ARGS)
+storm: setup ## The long property tests: random schedules against plain sets (STORM=short: a few)
+	@HEADCOUNT_STORM=$(STORM) $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile -m storm --timeout 0 $(TEST_ARGS)
 
 screenshot: setup ## Take docs/images/graphiql.png anew
 	@HEADCOUNT_SCREENSHOT=docs/images/graphiql.png $(BIN)/python -m pytest -m browser tests/browser
