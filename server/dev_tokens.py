@@ -62,7 +62,7 @@ def is_local(scope: Scope) -> bool:
     """Whether a request comes from this machine, from a program or from a page of this server, past no proxy."""
     client = scope.get("client")
     headers = headers_of(scope)
-    if client is None or not _is_loopback(client[0]):
+    if client is None or not is_loopback(client[0]):
         return False
     if len(headers) < len(scope["headers"]) and sum(name == b"host" for name, _ in scope["headers"]) > 1:
         return False
@@ -75,7 +75,10 @@ def is_local(scope: Scope) -> bool:
     return _is_local_name(headers.get(b"host", b"").decode("latin-1"))
 
 
-def _is_loopback(address: str) -> bool:
+def is_loopback(address: str) -> bool:
+    """Whether an address, or the name "localhost", leads to this machine alone."""
+    if address == "localhost":
+        return True
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

@@ -17,22 +17,24 @@ Readiness: TypeAlias = Callable[[], tuple[bool, Sequence[str]]]
 _NOT_READY_RETRY_SECONDS = b"1"
 
 
-class Health:
-    """The two addresses, an ASGI application each.
+class Alive:
+    """`/healthz`, an ASGI application: answers as long as the process does anything at all."""
+
+    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        await _answer(scope, send, 200, {"status": "alive"})
+
+
+class Ready:
+    """`/readyz`, an ASGI application: 200 while requests are served, else 503; either way with what is degraded.
 
     Args:
-        readiness: asked at each `/readyz`; must not wait for anything.
+        readiness: asked each time; must not wait for anything.
     """
 
     def __init__(self, readiness: Readiness) -> None:
         self._readiness = readiness
 
-    async def alive(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        """Answers as long as the process does anything at all."""
-        await _answer(scope, send, 200, {"status": "alive"})
-
-    async def ready(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        """200 while requests are served, else 503; either way with what is degraded."""
+    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         ready, degraded = self._readiness()
         await _answer(
             scope,

@@ -1,0 +1,342 @@
+"""The composition root: settings and stores in, a served application out."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import structlog
+import uvloop
+from starlette.applications import Starlette
+from starlette.responses import RedirectResponse
+from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
+from starlette.types import ASGIApp
+
+from events.dead_letters import DeadLetters
+from events.redis_streams import EventLog
+from graph.catalogue import CatalogueMemory
+from graph.data_folder import DataFolder, DataFolderError
+from graph.social_graph import GraphError
+from graph.sqlite import SQLiteGraph
+from loaders.cold_pages import ColdPages
+from loaders.friend_counts import FriendCounts
+from loaders.view_reads import ViewReads
+from resolvers.catalog_orders import CatalogOrders
+from resolvers.context import Context
+from resolvers.services import Services
+from schema import build_schema
+from server.dev_tokens import DevTokens, is_loopback
+from server.graphiql import Assets, GraphiQL
+from server.graphql_http import GraphQLApp
+from server.health import Alive, Ready
+from server.logs import configure_logging
+from server.serving import PortTakenError, WebProcesses, leave_with_parent, listen, serve_app, until_stopped
+from server.tokens import Principal, Tokens, make_tokens
+from settings import Settings, SettingsError, load_settings
+from signals.embedded_redis import EmbeddedRedis, EmbeddedRedisError, socket_path
+from signals.live_sessions import LiveSessions
+from signals.live_totals import LiveTotals
+from signals.redis import SharedRedis, connect
+from signals.views import FriendViews
+from workers.demo_players import DemoPlayers
+from workers.demo_world import fill_demo_world
+from workers.fan_out import FanOut
+from workers.fan_out_consumer import fan_out_jobs
+from workers.lease import Lease
+from workers.outbox_relay import OutboxRelay
+from workers.recount import LEASE_NAME, LEASE_SECONDS, Recount
+from workers.supervisor import Supervisor
+from workers.view_janitor import ViewJanitor
+
+log = structlog.get_logger(__name__)
+
+CATALOGUE_REFRESH_SECONDS = 2.0
+#: How long a start waits for the first live totals before it serves without them.
+FIRST_TOTALS_SECONDS = 2.0
+RELAY_LEASE_SECONDS = 2.5
+DEV_USER_ID = 1
+DEV_TOKEN_SECONDS = 86_400
+DIST = Path(__file__).parent / "web" / "dist"
+
+
+class StartError(Exception):
+    """The program cannot start; the text is one line for the terminal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What one process does."""
+
+    web: bool = True
+    workers: bool = True
+    dev: bool = False
+    demo: bool = False
+
+
+class Application:
+    """Everything that one process holds: stores, tables, jobs, routes. An async context manager: open, use, close."""
+
+    def __init__(self, settings: Settings, redis_url: str, options: Options, tokens: Tokens | None = None) -> None:
+        self.settings = settings
+        self.options = options
+        self.tokens = tokens
+        self.graph = SQLiteGraph(settings.data_dir / "truth.sqlite3")
+        self.redis = SharedRedis(connect(redis_url, client_name="headcount"))
+        # Consumers wait up to a second for an event, so their connections are patient.
+        self._events_client = connect(redis_url, client_name="headcount-events", timeout_seconds=5.0)
+        self.views = FriendViews(self.redis)
+        self.cold_pages = ColdPages(self.graph, self.views)
+        self.view_reads = ViewReads(self.views)
+        self.live_sessions = LiveSessions(self.redis, settings.session_ttl_seconds)
+        self.live_totals = LiveTotals(self.redis, settings.recount_interval_ms, settings.stale_max_seconds)
+        self.catalogue = CatalogueMemory()
+        self.services = Services(
+            graph=self.graph,
+            catalogue=self.catalogue,
+            catalog_orders=CatalogOrders(self.catalogue, self.live_totals, self.redis),
+            friend_counts=FriendCounts(
+                self.views,
+                self.cold_pages,
+                self.view_reads,
+                deadline_ms=settings.signal_deadline_ms,
+                stale_max_seconds=settings.stale_max_seconds,
+            ),
+            live_sessions=self.live_sessions,
+            live_totals=self.live_totals,
+            session_ttl_seconds=settings.session_ttl_seconds,
+        )
+        self.events = EventLog(self._events_client)
+        self.supervisor = Supervisor(self._jobs())
+        self._closing = AsyncExitStack()
+
+    async def __aenter__(self) -> Application:
+        """Open the stores, fill the demo world where one is wanted, start the jobs.
+
+        Raises:
+            GraphError: the truth cannot be opened.
+        """
+        async with AsyncExitStack() as opening:
+            opening.push_async_callback(self.redis.close)
+            opening.push_async_callback(self._events_client.aclose)
+            await self.graph.open()
+            opening.push_async_callback(self.graph.close)
+            if self.options.demo:
+                await fill_demo_world(self.graph)
+            await self.catalogue.refresh(self.graph)
+            opening.push_async_callback(self.cold_pages.close)
+            opening.push_async_callback(self.services.catalog_orders.close)
+            opening.push_async_callback(self.live_sessions.close)
+            self.supervisor.start()
+            opening.push_async_callback(self.supervisor.stop)
+            if self.options.web:
+                await self._first_totals()
+            self._closing = opening.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Stop the jobs, finish what was accepted, close the stores."""
+        await self._closing.aclose()
+
+    def asgi(self) -> ASGIApp:
+        """The routes."""
+        assert self.tokens is not None  # noqa: S101  # for mypy: a web process has them
+        dev = self.options.dev
+        introspection = dev or self.settings.introspection
+        graphql = GraphQLApp(
+            build_schema(),
+            make_context=self._context,
+            tokens=self.tokens,
+            allowed_origins=self.settings.allowed_origins,
+            introspection=introspection,
+            suggestions=dev,
+            page=GraphiQL(DIST, dev=dev, introspection=introspection),
+        )
+        routes: list[BaseRoute] = [
+            Route("/graphql", graphql),
+            WebSocketRoute("/graphql", graphql),
+            Mount("/assets", Assets(DIST)),
+            Route("/healthz", Alive()),
+            Route("/readyz", Ready(self._readiness)),
+            Route("/", RedirectResponse("/graphql")),
+        ]
+        if dev:
+            routes.append(Route("/dev/token", DevTokens(self.tokens)))
+        return Starlette(routes=routes)
+
+    def _context(self, principal: Principal | None, request_id: str) -> Context:
+        if principal is None:
+            return Context(self.services, None, frozenset(), request_id)
+        return Context(self.services, principal.user_id, principal.scopes, request_id)
+
+    def _jobs(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        jobs: dict[str, Callable[[], Awaitable[None]]] = {}
+        if self.options.web:
+            jobs["catalogue"] = self._keep_catalogue_fresh
+            jobs["live-totals"] = self.live_totals.run
+            jobs["view-reads"] = self.view_reads.run
+        if self.options.workers:
+            settings, redis = self.settings, self.redis
+            recount_lease = Lease(redis, LEASE_NAME, LEASE_SECONDS)
+            relay_lease = Lease(redis, "outbox-relay", RELAY_LEASE_SECONDS)
+            fan_out = FanOut(self.graph, self.views)
+            dead_letters = DeadLetters(self._events_client)
+            jobs["recount"] = Recount(
+                redis, settings.session_ttl_seconds, settings.recount_interval_ms, recount_lease
+            ).run
+            jobs["outbox-relay"] = OutboxRelay(self.graph, self.events, relay_lease).run
+            jobs["view-janitor"] = ViewJanitor(self.views, settings.view_idle_seconds).run
+            jobs |= fan_out_jobs(self.events, fan_out, dead_letters)
+            if self.options.demo:
+                jobs["demo-players"] = DemoPlayers(self.live_sessions, self.graph).run
+        return jobs
+
+    async def _keep_catalogue_fresh(self) -> None:
+        while True:
+            await asyncio.sleep(CATALOGUE_REFRESH_SECONDS)
+            try:
+                await self.catalogue.refresh(self.graph)
+            except GraphError as error:
+                log.warning("catalogue_not_refreshed", reason=str(error))
+
+    async def _first_totals(self) -> None:
+        """Let the first live totals come, so that the first page shows them."""
+        deadline = asyncio.get_running_loop().time() + FIRST_TOTALS_SECONDS
+        while not self.live_totals.known and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110  # half a second, once
+            await asyncio.sleep(0.02)
+
+    def _readiness(self) -> tuple[bool, list[str]]:
+        """Whether pages can be served, and which signals are degraded; from what is known, asking nobody."""
+        degraded = []
+        if self.services.friend_counts.redis_rests:
+            degraded.append("friendsPlayed")
+        if not self.live_totals.known:
+            degraded.append("livePlayers")
+        return self.catalogue.loaded, degraded
+
+
+def serve(settings: Settings, host: str, port: int, processes: int, *, workers: bool, dev: bool, demo: bool) -> int:
+    """Serve until SIGINT or SIGTERM. Returns the exit code.
+
+    Raises:
+        StartError: one line that says why it cannot start.
+    """
+    with start_errors():
+        if dev and not is_loopback(host):
+            raise StartError(f"--dev hands out tokens, so it needs a loopback --host, not {host}")
+        tokens = make_tokens(settings, loopback=is_loopback(host))
+        folder = DataFolder(settings.data_dir)
+        folder.prepare()
+        folder.lock("serve")
+        configure_logging(settings.log_level)
+        sock = listen(host, port)
+        options = Options(web=processes == 1, workers=workers, dev=dev, demo=demo)
+        return uvloop.run(_serve(settings, options, tokens, sock, processes))
+
+
+def work(settings: Settings) -> int:
+    """Run the workers alone until SIGINT or SIGTERM. Returns the exit code.
+
+    Raises:
+        StartError: one line that says why it cannot start.
+    """
+    with start_errors():
+        configure_logging(settings.log_level)
+        return uvloop.run(_work(settings))
+
+
+async def _serve(settings: Settings, options: Options, tokens: Tokens, sock: socket.socket, processes: int) -> int:
+    async with AsyncExitStack() as closing:
+        redis_url = settings.redis_url
+        if redis_url is None:
+            redis_url = await _start_embedded_redis(settings, closing)
+        application = await closing.enter_async_context(Application(settings, redis_url, options, tokens))
+        if options.web:
+            _freeze_garbage()
+            await serve_app(application.asgi(), sock, on_started=lambda: _greet(sock, tokens, options))
+            return 0
+        # The address of an embedded Redis reaches the web processes as a setting.
+        os.environ["HEADCOUNT_REDIS_URL"] = redis_url
+        web = WebProcesses(["-m", "app", str(sock.fileno()), "dev" if options.dev else "-"], sock, processes)
+        children = asyncio.create_task(web.run(), name="web-processes")
+        _greet(sock, tokens, options)
+        await until_stopped()
+        children.cancel()
+        await asyncio.gather(children, return_exceptions=True)
+    return 0
+
+
+async def _work(settings: Settings) -> int:
+    redis_url = settings.redis_url
+    if redis_url is None:
+        # Beside a server its Redis is used; the workers of a server that is away have nothing to work on.
+        folder = DataFolder(settings.data_dir)
+        if folder.holder() is None:
+            raise StartError(
+                f"no server holds the data folder {folder.path}: start `headcount serve --no-workers` first, "
+                "or set HEADCOUNT_REDIS_URL"
+            )
+        redis_url = f"unix://{socket_path(settings.data_dir)}"
+    async with Application(settings, redis_url, Options(web=False)):
+        await until_stopped()
+    return 0
+
+
+async def _web_process(settings: Settings, sock: socket.socket, *, dev: bool) -> int:
+    """One of several web processes; its parent has the lock, the embedded Redis and the workers."""
+    assert settings.redis_url is not None  # noqa: S101  # for mypy: the parent sets it
+    tokens = make_tokens(settings, loopback=True)
+    async with Application(settings, settings.redis_url, Options(workers=False, dev=dev), tokens) as application:
+        _freeze_garbage()
+        leaving = asyncio.create_task(leave_with_parent(os.getppid()))
+        await serve_app(application.asgi(), sock)
+        leaving.cancel()
+    return 0
+
+
+async def _start_embedded_redis(settings: Settings, closing: AsyncExitStack) -> str:
+    embedded = EmbeddedRedis(settings.data_dir)
+    await embedded.start()
+    closing.push_async_callback(embedded.stop)
+    return embedded.url
+
+
+@contextmanager
+def start_errors() -> Iterator[None]:
+    """What keeps a program from starting, as StartError."""
+    try:
+        yield
+    except (DataFolderError, EmbeddedRedisError, GraphError, PortTakenError, SettingsError) as error:
+        raise StartError(str(error)) from error
+
+
+def _freeze_garbage() -> None:
+    """Keep what a start made out of every collection, and collect less often: a quarter less CPU a page."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+
+
+def _greet(sock: socket.socket, tokens: Tokens, options: Options) -> None:
+    host, port = sock.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    click.echo(f"Headcount listens on http://{shown}:{port}")
+    click.echo(f"  GraphiQL  http://{shown}:{port}/graphql")
+    if options.dev and tokens.can_sign:
+        click.echo(f"  A token   {tokens.sign(DEV_USER_ID, (), DEV_TOKEN_SECONDS)}")
+        click.echo(f"            (user {DEV_USER_ID}, for a day; `headcount token USER` prints more)")
+
+
+if __name__ == "__main__":
+    _, descriptor, mode = sys.argv
+    loaded = load_settings()
+    configure_logging(loaded.log_level)
+    inherited = socket.socket(fileno=int(descriptor))
+    sys.exit(uvloop.run(_web_process(loaded, inherited, dev=mode == "dev")))

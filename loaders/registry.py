@@ -1,0 +1,39 @@
+"""The DataLoaders of one request (or one subscription event), made when first asked for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from graph.social_graph import SocialGraph
+from loaders.friend_counts import FriendCounts
+from loaders.friends_played import FriendsPlayedLoader
+from loaders.live_players import LivePlayersLoader
+from loaders.users import UserLoader
+from signals.live_totals import LiveTotals
+
+
+class Loaders:
+    """One DataLoader a signal. Never shared by two requests: their caches must not outlive the answer."""
+
+    def __init__(
+        self, graph: SocialGraph, friend_counts: FriendCounts, live_totals: LiveTotals, viewer_id: int | None
+    ) -> None:
+        self._graph = graph
+        self._friend_counts = friend_counts
+        self._live_totals = live_totals
+        self._viewer_id = viewer_id
+
+    @cached_property
+    def friends_played(self) -> FriendsPlayedLoader | None:
+        """Friend counts of the viewer; None without one."""
+        return None if self._viewer_id is None else FriendsPlayedLoader(self._friend_counts, self._viewer_id)
+
+    @cached_property
+    def live_players(self) -> LivePlayersLoader:
+        """Live counts."""
+        return LivePlayersLoader(self._live_totals)
+
+    @cached_property
+    def users(self) -> UserLoader:
+        """Users by id."""
+        return UserLoader(self._graph)

@@ -1,0 +1,43 @@
+"""Who asks, and with what: the context of one GraphQL operation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import strawberry
+
+from loaders.registry import Loaders
+from resolvers.errors import Forbidden, Unauthenticated
+from resolvers.services import Services
+
+
+@dataclass
+class Context:
+    """One operation: its viewer, the viewer's scopes, and the DataLoaders made for it."""
+
+    services: Services
+    viewer_id: int | None
+    scopes: frozenset[str]
+    request_id: str
+
+    @cached_property
+    def loaders(self) -> Loaders:
+        """The DataLoaders of this operation."""
+        return self.services.loaders(self.viewer_id)
+
+    def require_viewer(self) -> int:
+        """The viewer's id. Raises Unauthenticated without one."""
+        if self.viewer_id is None:
+            raise Unauthenticated("This needs a token: send it as `Authorization: Bearer …`.")
+        return self.viewer_id
+
+    def require_scope(self, scope: str) -> None:
+        """Raises Unauthenticated without a token, Forbidden where the token lacks the scope (or `admin`)."""
+        self.require_viewer()
+        if scope not in self.scopes and "admin" not in self.scopes:
+            raise Forbidden(f"This needs a token with the scope `{scope}`.")
+
+
+Info: TypeAlias = strawberry.Info[Context, None]

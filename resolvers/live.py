@@ -1,0 +1,78 @@
+"""`Game.livePlayers`, what is derived from it, and the subscription to its changes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated, NamedTuple
+
+import strawberry
+
+from graph.social_graph import Game
+from loaders.live_players import LiveCount, live_count
+from resolvers import labels
+from resolvers.context import Info
+from resolvers.errors import NotFound, Unavailable
+from resolvers.identifiers import parse_ids
+
+
+class GameLiveCount(NamedTuple):
+    """A game's live count as the subscription sends it; None where it is unknown just now."""
+
+    game_id: int
+    live_players: int | None
+    live_people: int | None
+    as_of: float | None
+
+
+async def sessions(root: Game, info: Info) -> int | None:
+    """Live sessions of the game."""
+    return (await _known(root, info)).sessions
+
+
+async def people(root: Game, info: Info) -> int | None:
+    """Distinct users among the game's live sessions."""
+    return (await _known(root, info)).people
+
+
+async def as_of(root: Game, info: Info) -> float | None:
+    """When the sessions were counted."""
+    return (await _known(root, info)).as_of
+
+
+async def label(root: Game, info: Info) -> str | None:
+    """The live sessions as text."""
+    return labels.rounded((await _known(root, info)).sessions)
+
+
+async def _known(root: Game, info: Info) -> LiveCount:
+    found = await info.context.loaders.live_players.load(root.number)
+    if found is None:
+        raise Unavailable("livePlayers")
+    return found
+
+
+async def live_players(
+    info: Info,
+    game_ids: Annotated[
+        list[strawberry.ID], strawberry.argument(description="Ids of the games to watch, 1 to 100. All must exist.")
+    ],
+) -> AsyncIterator[list[GameLiveCount]]:
+    """A snapshot of all games at once, then the games whose count changed, at most once a recount."""
+    services = info.context.services
+    ids = list(dict.fromkeys(parse_ids(game_ids, "gameIds")))
+    games = {id_: services.catalogue.game(id_) for id_ in ids}
+    unknown = [id_ for id_, game in games.items() if game is None]
+    if unknown:
+        raise NotFound("gameIds", f"no game has the id {', '.join(map(str, unknown))}")
+    numbers = {game.number: game.id for game in games.values() if game is not None}
+    async with services.live_totals.subscribe(numbers) as changes:
+        yield [_count(info, number, numbers[number]) for number in numbers]
+        async for changed in changes:
+            yield [_count(info, number, numbers[number]) for number in numbers if number in changed]
+
+
+def _count(info: Info, number: int, game_id: int) -> GameLiveCount:
+    found = live_count(info.context.services.live_totals, number)
+    if found is None:
+        return GameLiveCount(game_id, None, None, None)
+    return GameLiveCount(game_id, found.sessions, found.people, found.as_of)

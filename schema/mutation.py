@@ -1,0 +1,104 @@
+"""`Mutation`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import strawberry
+
+from resolvers import catalog, friendships, plays, sessions
+from resolvers.context import Info
+from schema.game import Game
+from schema.scalars import DateTime
+
+
+@strawberry.input(description="A game to create or to rename.")
+class GameInput:
+    id: strawberry.ID = strawberry.field(description="Decimal id, 1 to 2^63-1.")
+    name: str = strawberry.field(description="Title, 1 to 200 characters.")
+    image_url: str | None = strawberry.field(
+        default=None, description="Address of a picture, http or https. Null removes it."
+    )
+
+
+@strawberry.type(description="What became of a play.")
+class RecordPlayPayload:
+    recorded: bool = strawberry.field(description="The play is kept, and outlives a power cut.")
+    first: bool = strawberry.field(
+        description="Whether it was the viewer's first play of the game: only that one moves friends' counts."
+    )
+    game: Game = strawberry.field(description="The game.")
+
+
+@strawberry.type(description="What became of a heartbeat.")
+class HeartbeatPayload:
+    live: bool = strawberry.field(
+        description="Whether the session counts as live. False where it was ended within the last session TTL: a late "
+        "heartbeat does not bring it back."
+    )
+    expires_at: DateTime | None = strawberry.field(
+        description="When the session stops counting unless another heartbeat comes. Null where it is not live."
+    )
+    next_heartbeat_in_seconds: float = strawberry.field(
+        description="When to send the next heartbeat, in seconds from now. It varies a little, so that clients spread."
+    )
+    game: Game = strawberry.field(description="The game.")
+
+
+@strawberry.type(description="What became of an ending.")
+class EndSessionPayload:
+    ended: bool = strawberry.field(
+        description="Whether a live session was ended. False where none had this id: nothing changed."
+    )
+
+
+@strawberry.type(description="A friendship after a change.")
+class FriendshipPayload:
+    friends: bool = strawberry.field(description="Whether the two are friends now.")
+    version: int = strawberry.field(
+        description="Grows with every change between these two users; a call that changed nothing keeps it."
+    )
+
+
+async def _save_games(
+    info: Info,
+    games: Annotated[list[GameInput], strawberry.argument(description="Games to create or to rename, 1 to 100.")],
+) -> object:
+    return await catalog.save_games(info, games)
+
+
+@strawberry.type(description="What can be changed.")
+class Mutation:
+    record_play = strawberry.field(
+        resolver=plays.record_play,
+        graphql_type=RecordPlayPayload,
+        description="Say that the viewer played a game. Safe to repeat: the first play of a game counts once, in the "
+        "pages of all the viewer's friends, within a second.",
+    )
+    heartbeat = strawberry.field(
+        resolver=sessions.heartbeat,
+        graphql_type=HeartbeatPayload,
+        description="Say that a session of the viewer is in a game now. A session that names another game moves "
+        "there. The server's clock decides how long it counts.",
+    )
+    end_session = strawberry.field(
+        resolver=sessions.end_session,
+        graphql_type=EndSessionPayload,
+        description="Say that a session of the viewer is over. Optional: a session without heartbeats ends by itself.",
+    )
+    add_friendship = strawberry.field(
+        resolver=friendships.add_friendship,
+        graphql_type=FriendshipPayload,
+        description="Make two users friends. Needs the scope `friendships:write`. Safe to repeat.",
+    )
+    remove_friendship = strawberry.field(
+        resolver=friendships.remove_friendship,
+        graphql_type=FriendshipPayload,
+        description="Part two users. Needs the scope `friendships:write`. Safe to repeat.",
+    )
+    save_games = strawberry.field(
+        resolver=_save_games,
+        graphql_type=list[Game],
+        description="Create or rename games. Needs the scope `catalog:write`. All of them or, on an error, none; "
+        "every server shows them within five seconds.",
+    )

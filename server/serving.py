@@ -1,0 +1,153 @@
+"""Sockets, uvicorn and, where asked, several web processes on one socket."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator, Sequence
+
+import structlog
+import uvicorn
+from starlette.types import ASGIApp
+
+log = structlog.get_logger(__name__)
+
+BACKLOG = 2048
+DRAIN_SECONDS = 10
+RESTART_SECONDS = 1.0
+PARENT_POLL_SECONDS = 1.0
+
+
+class PortTakenError(Exception):
+    """The address cannot be listened on; the text is one line."""
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket; port 0 takes a free one.
+
+    Raises:
+        PortTakenError: another program has the port, or the host is none of this machine's.
+    """
+    try:
+        family, kind, proto, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        sock = socket.socket(family, kind, proto)
+    except OSError as error:
+        raise PortTakenError(f"cannot listen on {host}: {error.strerror}") from None
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(address)
+        sock.listen(BACKLOG)
+    except (OSError, OverflowError) as error:
+        sock.close()
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise PortTakenError(f"cannot listen on {host}:{port}: {reason}") from None
+    sock.set_inheritable(True)
+    return sock
+
+
+class _Server(uvicorn.Server):
+    """uvicorn raises a signal again once it has shut down, before the stores could be closed; this one does not."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+
+
+async def serve_app(app: ASGIApp, sock: socket.socket, *, on_started: Callable[[], None] | None = None) -> None:
+    """Serve until SIGINT or SIGTERM, then let requests in flight finish."""
+    config = uvicorn.Config(
+        app,
+        http="httptools",
+        ws="websockets-sansio",
+        loop="none",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        ws_max_size=64 * 1024,
+        timeout_graceful_shutdown=DRAIN_SECONDS,
+        backlog=BACKLOG,
+    )
+    server = _Server(config)
+    watcher = asyncio.create_task(_tell_when_started(server, on_started)) if on_started is not None else None
+    try:
+        await server.serve(sockets=[sock])
+    finally:
+        if watcher is not None:
+            watcher.cancel()
+
+
+async def _tell_when_started(server: uvicorn.Server, on_started: Callable[[], None]) -> None:
+    while not server.started:  # noqa: ASYNC110  # uvicorn has no event for it
+        await asyncio.sleep(0.005)
+    on_started()
+
+
+async def until_stopped() -> None:
+    """Wait for SIGINT or SIGTERM."""
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.set)
+    try:
+        await stopped.wait()
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+async def leave_with_parent(parent: int) -> None:
+    """Stop this process, as SIGTERM would, once its parent has died without stopping it."""
+    while os.getppid() == parent:  # noqa: ASYNC110  # the kernel tells no one
+        await asyncio.sleep(PARENT_POLL_SECONDS)
+    log.error("parent_died", pid=parent)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+class WebProcesses:
+    """Web processes on one listening socket: programs of their own (never forked), replaced when they die."""
+
+    def __init__(self, arguments: Sequence[str], sock: socket.socket, count: int) -> None:
+        self._arguments = arguments
+        self._socket = sock
+        self._count = count
+        self._processes: set[asyncio.subprocess.Process] = set()
+
+    async def run(self) -> None:
+        """Keep them running until cancelled, then stop them in order."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(self._count):
+                    group.create_task(self._keep_one())
+        finally:
+            for process in self._processes:
+                with contextlib.suppress(ProcessLookupError):
+                    process.terminate()
+            await asyncio.gather(*(process.wait() for process in self._processes))
+
+    async def _keep_one(self) -> None:
+        while True:
+            # A process group of its own: Ctrl-C reaches the parent alone, which then stops the children in order.
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, *self._arguments, pass_fds=[self._socket.fileno()], process_group=0
+            )
+            self._processes.add(process)
+            code = await process.wait()
+            self._processes.discard(process)
+            log.error("web_process_died", pid=process.pid, exit_code=code)
+            await asyncio.sleep(RESTART_SECONDS)
