@@ -30,7 +30,7 @@ TITLE_PARTS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
         ("and the Borrowed Crown", "Saga", "Wanderers", "Beneath the Barrow", "Rekindled", "Errantry", "and the Spoon"),
     ),
     (
-        ("Copperhithe", "Bridgewimble", "Tramlington", "Cobbleport", "Funicular Falls", "Canalford", "Gaslight Quay"),
+        ("Copperhithe", "Bridgewimble", "Tramlington", "Cobbleport", "Funicular Falls", "Lockford", "Gaslight Quay"),
         ("Planner", "Tramways", "Town Council", "Rooftops", "Waterworks", "Night Shift", "Zoning Board"),
     ),
     (
@@ -64,7 +64,7 @@ _BEGINNINGS = (
     *("Nev", "Or", "Pel", "Quil", "Ros", "Sel", "Tam", "Ul", "Ver", "Wil", "Yar", "Zor", "Thes"),
 )
 _MIDDLES = ("a", "e", "i", "o", "ba", "de", "li", "mo", "na", "ri", "sa", "vi")
-_ENDINGS = ("bel", "dor", "dra", "len", "lyn", "mir", "nel", "ric", "ron", "ton", "via", "wen")
+_ENDINGS = ("bel", "dor", "dra", "len", "lyn", "mir", "nel", "ric", "ton", "ven", "via", "wen")
 
 
 def game_titles(kind: int, count: int, random: Callable[[], float]) -> list[str]:
