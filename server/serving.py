@@ -142,9 +142,9 @@ class WebProcesses:
 
     async def _keep_one(self) -> None:
         while True:
-            # A process group of its own: Ctrl-C reaches the parent alone, which then stops the children in order.
+            # A session of its own: Ctrl-C reaches the parent alone, which then stops the children in order.
             process = await asyncio.create_subprocess_exec(
-                sys.executable, *self._arguments, pass_fds=[self._socket.fileno()], process_group=0
+                sys.executable, *self._arguments, pass_fds=[self._socket.fileno()], start_new_session=True
             )
             self._processes.add(process)
             code = await process.wait()

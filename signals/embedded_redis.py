@@ -125,14 +125,14 @@ class EmbeddedRedis:
             raise EmbeddedRedisError(f"{self.socket.parent} belongs to another user")
         await self._stop_orphan()
         with (self.folder / "redis.log").open("ab") as output:
-            # Its own process group: Ctrl-C in the terminal reaches Headcount alone, which then stops Redis in order.
+            # A session of its own: Ctrl-C in the terminal reaches Headcount alone, which then stops Redis in order.
             self.process = await asyncio.create_subprocess_exec(
                 server,
                 *self._arguments(),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                process_group=0,
+                start_new_session=True,
             )
         await self._wait_until_it_answers(self.process)
 
