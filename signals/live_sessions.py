@@ -17,7 +17,7 @@ from signals.shards import SHARDS, shard_of
 BEAT = script("beat", prelude="live_shard")
 HIDE = script("hide", prelude="live_shard")
 
-#: What arrives within this time for a shard is one script call. A beat that comes alone leaves at once.
+#: What arrives within this time for a shard is one script call.
 GATHER_SECONDS = 0.025
 #: Items of one script call at most: a call of this many holds Redis for about a millisecond.
 MAX_ITEMS = 400
@@ -50,24 +50,36 @@ def beat_interval_ms(ttl_seconds: float) -> int:
     return round(ttl_seconds * 1000 / BEATS_IN_A_TTL * (1 + JITTER))
 
 
-def live_keys(shard: int) -> list[Argument]:
-    """The keys of a shard of live sessions, in the order in which the scripts want them."""
-    return [f"{name}:{{{shard}}}" for name in ("lb", "lg", "lu", "lc", "lq", "ld", "lh", "lt")]
+#: The keys of each shard of live sessions, in the order in which the scripts want them.
+LIVE_KEYS: tuple[tuple[bytes, ...], ...] = tuple(
+    tuple(f"{name}:{{{shard}}}".encode() for name in ("lb", "lg", "lu", "lc", "lq", "ld", "lh", "lt"))
+    for shard in range(SHARDS)
+)
 
 
 class LiveSessions:
     """Heartbeats and ends of many callers. A user's are done in the order in which they came to this process."""
 
-    def __init__(self, redis: SharedRedis, ttl_seconds: float, *, clock_ms: Clock | None = None) -> None:
+    def __init__(
+        self,
+        redis: SharedRedis,
+        ttl_seconds: float,
+        *,
+        gather_seconds: float = GATHER_SECONDS,
+        clock_ms: Clock | None = None,
+    ) -> None:
         """Prepare to write.
 
         Args:
             redis: where live sessions are kept.
             ttl_seconds: how long a session lives after a heartbeat.
+            gather_seconds: time between two calls for a shard that has something to send; one that had none for as long
+                sends at once.
             clock_ms: stands in for Redis's clock, in milliseconds; for tests.
         """
         self._redis = redis
         self._ttl_ms = round(ttl_seconds * 1000)
+        self._gather_seconds = gather_seconds
         self._clock_ms = clock_ms
         self._waiting: list[list[_Item]] = [[] for _ in range(SHARDS)]
         self._ready: set[int] = set()  # shards that have something waiting and no call under way
@@ -112,8 +124,7 @@ class LiveSessions:
         Raises:
             redis.exceptions.RedisError: it may or may not have been done; doing it again is harmless.
         """
-        keys = live_keys(shard_of(user_id))[:7]
-        return bool(await self._redis.run(HIDE, keys, [user_id, version, int(hidden)]))
+        return bool(await self._redis.run(HIDE, [*LIVE_KEYS[shard_of(user_id)][:7]], [user_id, version, int(hidden)]))
 
     async def close(self) -> None:
         """Send what waits, and wait for what is under way."""
@@ -134,7 +145,7 @@ class LiveSessions:
         self._ready.add(shard)
         if self._flush is None:
             loop = asyncio.get_running_loop()
-            due = self._flushed_at + GATHER_SECONDS
+            due = self._flushed_at + self._gather_seconds
             self._flush = (
                 loop.call_soon(self._send_ready) if due <= loop.time() else loop.call_at(due, self._send_ready)
             )
@@ -165,7 +176,7 @@ class LiveSessions:
         for session, number, _, _ in items:
             args += (session, number)
         try:
-            now_ms, answers = await self._redis.run(BEAT, live_keys(shard)[:7], args)
+            now_ms, answers = await self._redis.run(BEAT, [*LIVE_KEYS[shard][:7]], args)
         except BaseException as error:
             # What came meanwhile would only wait as long again, and the queue would grow without end.
             items, self._waiting[shard] = items + self._waiting[shard], []

@@ -49,7 +49,7 @@ class LiveTotals:
         self._monotonic = monotonic
         self._counts: dict[int, tuple[int, int]] = {}
         self._shown = Publication()
-        self._waiting = Publication()  # of another epoch and an earlier time than what is shown
+        self._waiting = Publication()  # of another epoch than what is shown, and not yet believed
         self._settles_at_ms = 0
         self._counted_at = float("-inf")  # when the shown totals were true, by this process's clock
         self._was_known = False
@@ -162,14 +162,14 @@ class LiveTotals:
     def _follows(self, found: Publication) -> bool:
         """Whether a publication is newer than the one shown.
 
-        Within an epoch the sequence says so. Another epoch is newer when it was counted later. When it was counted
-        earlier, it is what a rewound Redis remembers, and no leader goes on with that; or else a clock was set back, or
-        this is a new Redis with a slower one: then it moves, which shows that a leader is at work on it.
+        Within an epoch the sequence says so. Another epoch may be that of a new leader, or what a rewound Redis
+        remembers of an old one, and no clock can tell: Redis's may have been set back, or belong to another Redis now.
+        But only a leader makes an epoch move, so another epoch is believed once it was seen to.
         """
         shown, waiting = self._shown, self._waiting
         if found.epoch == shown.epoch:
             return found.sequence > shown.sequence
-        if found.as_of_ms > shown.as_of_ms or (found.epoch == waiting.epoch and found.sequence > waiting.sequence):
+        if not shown.epoch or (found.epoch == waiting.epoch and found.sequence > waiting.sequence):
             return True
         if found.epoch != waiting.epoch:
             self._waiting = found

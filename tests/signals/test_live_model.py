@@ -1,0 +1,36 @@
+"""Live counts under random schedules of every fault equal a plain dictionary's at every recount."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from signals.redis import SharedRedis
+from tests.signals.live_schedule import LiveSchedule
+
+STORM = {"short": 300, "long": 10_000}[os.environ.get("HEADCOUNT_STORM", "short")]
+
+
+async def play(redis: SharedRedis, seeds: range) -> int:
+    recounts = 0
+    for seed in seeds:
+        schedule = LiveSchedule(redis, seed)
+        try:
+            await schedule.run()
+        except BaseException as error:
+            error.add_note(f"seed {seed}")
+            raise
+        recounts += schedule.recounts
+    return recounts
+
+
+@pytest.mark.parametrize("part", range(4))
+async def test_every_recount_equals_a_plain_dictionary(shared_redis: SharedRedis, part: int) -> None:
+    assert await play(shared_redis, range(part * 25, part * 25 + 25)) > 300
+
+
+@pytest.mark.storm
+@pytest.mark.timeout(0)
+async def test_every_recount_equals_a_plain_dictionary_for_long(shared_redis: SharedRedis) -> None:
+    await play(shared_redis, range(1000, 1000 + STORM))
