@@ -211,8 +211,10 @@ async def fill_demo_world(graph: SocialGraph) -> bool:
         if GAMES in names:
             return False
     world = demo_rows()
-    last = [play for play in world.plays if play.game_id == GAMES]
-    others = [play for play in world.plays if play.game_id != GAMES]
+    # User by user, each in the order of time: a log is then written once and not once a batch.
+    plays = sorted(world.plays, key=lambda play: play.user_id)
+    last = [play for play in plays if play.game_id == GAMES]
+    others = [play for play in plays if play.game_id != GAMES]
     await graph.import_rows("games", world.games[:-1])
     await graph.import_rows("users", world.users)
     for start in range(0, len(world.friends), _BATCH_ROWS):
