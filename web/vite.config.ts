@@ -10,6 +10,8 @@ export default defineConfig({
     // The editor is most of the page and loads as one.
     chunkSizeWarningLimit: 8192,
     reportCompressedSize: false,
+    // What the bundled packages ask of those who pass them on.
+    license: { fileName: "licenses.md" },
     rolldownOptions: {
       input: "graphiql.html",
       // "use no memo" in GraphiQL's own files speaks to React's compiler, which has run on them already.
