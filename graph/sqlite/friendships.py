@@ -9,10 +9,10 @@ from typing import NamedTuple
 import orjson
 
 from graph.social_graph import ChangeKind, User, UserDeletedError, UserPage
-from graph.sqlite.columns import as_json, columns
+from graph.sqlite.columns import as_json, columns, write_rows
 from graph.sqlite.transaction import Transaction
 from graph.sqlite.users import create_users, read_states
-from graph.visibility import FLAG_MASK, EdgeFlag, UserFlag, change_flags
+from graph.visibility import FLAG_MASK, EdgeFlag, UserFlag, change_flags, is_deleted
 
 
 class EdgeChange(NamedTuple):
@@ -54,12 +54,12 @@ def change_edges(transaction: Transaction, changes: Sequence[EdgeChange]) -> lis
     edges = _read_edges(transaction.connection, {(change.low, change.high) for change in changes})
     ids = {change.low for change in changes} | {change.high for change in changes}
     states = read_states(transaction.connection, ids)
+    deleted = {user_id for user_id, state in states.items() if is_deleted(state)}
     answers: list[EdgeAnswer | Exception] = []
     changed: dict[tuple[int, int], int] = {}
     for low, high, flag, on in changes:
-        deleted = next((user_id for user_id in (low, high) if states.get(user_id, 0) & UserFlag.DELETED), None)
-        if deleted is not None:
-            answers.append(UserDeletedError(deleted))
+        if low in deleted or high in deleted:
+            answers.append(UserDeletedError(low if low in deleted else high))
             continue
         before = edges.get((low, high), 0)
         after = change_flags(before, set_flags=flag) if on else change_flags(before, clear_flags=flag)
@@ -71,7 +71,14 @@ def change_edges(transaction: Transaction, changes: Sequence[EdgeChange]) -> lis
         missing = {user_id for pair in changed for user_id in pair} - states.keys()
         if missing:
             create_users(transaction, sorted(missing))
-        _write_edges(transaction, changed)
+        write_rows(
+            transaction.connection,
+            """
+            INSERT INTO edges (low, high, state) VALUES {rows}
+            ON CONFLICT (low, high) DO UPDATE SET state = excluded.state
+            """,
+            [(low, high, state) for (low, high), state in sorted(changed.items())],
+        )
     return answers
 
 
@@ -86,18 +93,6 @@ def _read_edges(connection: sqlite3.Connection, pairs: Collection[tuple[int, int
         (as_json(pairs),),
     )
     return dict(zip(zip(lows, highs, strict=True), states, strict=True))
-
-
-def _write_edges(transaction: Transaction, edges: dict[tuple[int, int], int]) -> None:
-    transaction.connection.execute(
-        """
-        INSERT INTO edges (low, high, state)
-        SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]')
-        FROM json_each(?) WHERE true
-        ON CONFLICT (low, high) DO UPDATE SET state = excluded.state
-        """,
-        (as_json((low, high, state) for (low, high), state in sorted(edges.items())),),
-    )
 
 
 # Both sides of a user's edges. The friends below the user come first, so that each arm and the whole ascend.

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 
 from graph.social_graph import Catalogue, Game, GameRow
-from graph.sqlite.columns import as_json, columns
+from graph.sqlite.columns import as_json, columns, write_rows
 from graph.sqlite.transaction import Transaction
 
 
@@ -75,17 +75,16 @@ def save_games(transaction: Transaction, rows: Sequence[GameRow]) -> list[Game]:
 
 
 def _write_games(transaction: Transaction, games: Iterable[Game], last_number: int) -> None:
-    transaction.connection.execute(
-        "UPDATE truth SET catalogue_version = catalogue_version + 1, last_number = ?", (last_number,)
-    )
-    transaction.connection.execute(
+    (version,) = transaction.connection.execute(
+        "UPDATE truth SET catalogue_version = catalogue_version + 1, last_number = ? RETURNING catalogue_version",
+        (last_number,),
+    ).fetchone()
+    write_rows(
+        transaction.connection,
         """
-        INSERT INTO games (id, number, name, image_url, version)
-        SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
-            json_extract(value, '$[3]'), (SELECT catalogue_version FROM truth)
-        FROM json_each(?) WHERE true
+        INSERT INTO games (id, number, name, image_url, version) VALUES {rows}
         ON CONFLICT (id) DO UPDATE SET
             name = excluded.name, image_url = excluded.image_url, version = excluded.version
         """,
-        (as_json((game.id, game.number, game.name, game.image_url) for game in games),),
+        [(game.id, game.number, game.name, game.image_url, version) for game in games],
     )

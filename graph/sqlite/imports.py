@@ -11,7 +11,7 @@ from graph.sqlite.games import read_numbers, save_games
 from graph.sqlite.plays import read_play_logs, write_play_logs
 from graph.sqlite.transaction import Transaction
 from graph.sqlite.users import read_states, write_names
-from graph.visibility import UserFlag
+from graph.visibility import is_deleted
 
 LATEST_MS = 253_402_300_799_999  # the end of the year 9999
 
@@ -121,7 +121,7 @@ def _bad_names(names: Iterable[str | None]) -> dict[int, str]:
 
 
 def _of_deleted_users(rows: Sequence[tuple[int, ...]], states: Mapping[int, int]) -> dict[int, str]:
-    deleted = {user_id for user_id, state in states.items() if state & UserFlag.DELETED}
+    deleted = {user_id for user_id, state in states.items() if is_deleted(state)}
     if not deleted:
         return {}
     return {

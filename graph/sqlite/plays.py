@@ -10,11 +10,11 @@ import numpy as np
 import orjson
 
 from graph.social_graph import ChangeKind, PlayedGame, RecordedPlay, UnknownGameError, UserDeletedError
-from graph.sqlite.columns import as_json, unpack_logs
+from graph.sqlite.columns import as_json, unpack_logs, write_rows
 from graph.sqlite.games import read_numbers
 from graph.sqlite.play_log import PlayLog
 from graph.sqlite.transaction import Transaction
-from graph.visibility import UserFlag
+from graph.visibility import UserFlag, is_deleted
 
 
 class Play(NamedTuple):
@@ -32,7 +32,7 @@ def record_plays(transaction: Transaction, plays: Sequence[Play]) -> list[Record
     for user_id, game_id in plays:
         log = logs[user_id]
         number = numbers.get(game_id)
-        if log.state & UserFlag.DELETED:
+        if is_deleted(log.state):
             answers.append(UserDeletedError(user_id))
         elif number is None:
             answers.append(UnknownGameError(game_id))
@@ -55,10 +55,14 @@ def read_play_logs(connection: sqlite3.Connection, user_ids: Collection[int]) ->
         """,
         (as_json(user_ids),),
     ).fetchone()
-    logs = {user_id: PlayLog(user_id, 0, bytearray()) for user_id in user_ids}
     packed = unpack_logs(digits, orjson.loads(plays))
-    for user_id, state, log in zip(orjson.loads(ids), orjson.loads(states), packed, strict=True):
-        logs[user_id] = PlayLog(user_id, state, bytearray(log))
+    logs = {
+        user_id: PlayLog(user_id, state, log)
+        for user_id, state, log in zip(orjson.loads(ids), orjson.loads(states), packed, strict=True)
+    }
+    for user_id in user_ids:
+        if user_id not in logs:
+            logs[user_id] = PlayLog(user_id, 0, b"")
     return logs
 
 
@@ -67,29 +71,22 @@ def write_play_logs(transaction: Transaction, logs: Iterable[PlayLog]) -> None:
     grown = sorted((log for log in logs if log.appended), key=lambda log: log.user_id)
     if not grown:
         return
-    packed = bytearray()
-    rows = []
-    for log in grown:
-        padded = log.padded()
-        rows.append((log.user_id, log.plays, len(packed) + 1, len(padded)))
-        packed += padded
-    transaction.connection.execute(
+    write_rows(
+        transaction.connection,
         """
-        INSERT INTO users (id, plays, numbers)
-        SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'),
-            substr(?2, json_extract(value, '$[2]'), json_extract(value, '$[3]'))
-        FROM json_each(?1) WHERE true
+        INSERT INTO users (id, plays, numbers) VALUES {rows}
         ON CONFLICT (id) DO UPDATE SET plays = excluded.plays, numbers = excluded.numbers
         """,
-        (as_json(rows), bytes(packed)),
+        [(log.user_id, log.plays, log.padded()) for log in grown],
     )
-    transaction.connection.execute(
-        """
-        INSERT INTO play_times (user_id, ordinal, played_at_ms)
-        SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]')
-        FROM json_each(?)
-        """,
-        (as_json((log.user_id, ordinal, at_ms) for log in grown for ordinal, at_ms in log.appended),),
+    write_rows(
+        transaction.connection,
+        "INSERT INTO play_times (user_id, ordinal, played_at_ms) VALUES {rows}",
+        [
+            (log.user_id, ordinal, played_at_ms)
+            for log in grown
+            for ordinal, (_, played_at_ms) in enumerate(log.appended, start=log.plays - len(log.appended) + 1)
+        ],
     )
 
 

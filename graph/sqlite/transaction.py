@@ -6,7 +6,7 @@ import sqlite3
 from dataclasses import dataclass, field
 
 from graph.social_graph import ChangeKind
-from graph.sqlite.columns import as_json
+from graph.sqlite.columns import write_rows
 
 
 @dataclass(slots=True)
@@ -25,13 +25,9 @@ class Transaction:
         """Write the outbox rows. Returns whether there were any."""
         if not self._told:
             return False
-        self.connection.execute(
-            """
-            INSERT INTO outbox (kind, user_id, other_id, ordinal, number)
-            SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
-                json_extract(value, '$[3]'), json_extract(value, '$[4]')
-            FROM json_each(?) ORDER BY key
-            """,
-            (as_json(self._told),),
+        write_rows(
+            self.connection,
+            "INSERT INTO outbox (kind, user_id, other_id, ordinal, number) VALUES {rows}",
+            self._told,
         )
         return True

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from graph.social_graph import ChangeKind, User, UserDeletedError, UserRow
-from graph.sqlite.columns import as_json, columns
+from graph.sqlite.columns import as_json, columns, write_rows
 from graph.sqlite.transaction import Transaction
-from graph.visibility import UserFlag, change_flags
+from graph.visibility import UserFlag, change_flags, is_deleted
 
 
 class UserChange(NamedTuple):
@@ -59,21 +59,21 @@ def save_users(transaction: Transaction, rows: Sequence[UserRow]) -> None:
     """Create or name users. Raises UserDeletedError before anything is written."""
     states = read_states(transaction.connection, {row.id for row in rows})
     for row in rows:
-        if states.get(row.id, 0) & UserFlag.DELETED:
+        if is_deleted(states.get(row.id, 0)):
             raise UserDeletedError(row.id)
     write_names(transaction, rows)
 
 
 def write_names(transaction: Transaction, rows: Sequence[UserRow]) -> None:
     """Create or name users that are known not to be deleted. Of two rows of a user the later name stays."""
-    transaction.connection.execute(
+    write_rows(
+        transaction.connection,
         """
-        INSERT INTO users (id, name)
-        SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?) WHERE true ORDER BY key
+        INSERT INTO users (id, name) VALUES {rows}
         ON CONFLICT (id) DO UPDATE SET name = excluded.name
             WHERE excluded.name IS NOT NULL AND excluded.name IS NOT users.name
         """,
-        (as_json((row.id, row.name) for row in rows),),
+        [(row.id, row.name) for row in rows],
     )
 
 
@@ -87,7 +87,7 @@ def change_users(transaction: Transaction, changes: Sequence[UserChange]) -> lis
     changed: set[int] = set()
     for user_id, flag, on in changes:
         before = states.get(user_id, 0)
-        if before & UserFlag.DELETED and not (on and flag == UserFlag.DELETED):
+        if is_deleted(before) and not (on and flag == UserFlag.DELETED):
             answers.append(UserDeletedError(user_id))
             continue
         after = change_flags(before, set_flags=flag) if on else change_flags(before, clear_flags=flag)
@@ -97,12 +97,9 @@ def change_users(transaction: Transaction, changes: Sequence[UserChange]) -> lis
             transaction.tell(ChangeKind.USER, user_id)
         answers.append(after != before)
     if changed:
-        transaction.connection.execute(
-            """
-            INSERT INTO users (id, state)
-            SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?) WHERE true
-            ON CONFLICT (id) DO UPDATE SET state = excluded.state
-            """,
-            (as_json((user_id, states[user_id]) for user_id in sorted(changed)),),
+        write_rows(
+            transaction.connection,
+            "INSERT INTO users (id, state) VALUES {rows} ON CONFLICT (id) DO UPDATE SET state = excluded.state",
+            [(user_id, states[user_id]) for user_id in sorted(changed)],
         )
     return answers
