@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import structlog
 from redis.exceptions import RedisError
@@ -29,11 +29,17 @@ REDIS_REST_SECONDS = 1.0
 LAST_KNOWN_VIEWERS = 10_000
 
 
-class FriendCount(NamedTuple):
-    """How many friends played a game, and when that was true (Unix seconds)."""
+class FriendCount(int):
+    """How many friends played a game. A number, so that a field gives it as it is; `as_of` is when it was true (Unix
+    seconds).
+    """
 
-    friends: int
     as_of: float
+
+    def __new__(cls, count: int, as_of: float) -> Self:
+        number = super().__new__(cls, count)
+        number.as_of = as_of
+        return number
 
 
 class _KnownPage(NamedTuple):

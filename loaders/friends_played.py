@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 from aiodataloader import DataLoader
@@ -9,17 +10,25 @@ from aiodataloader import DataLoader
 from loaders.friend_counts import FriendCount, FriendCounts
 
 Key: TypeAlias = int  # a game's number
-Result: TypeAlias = FriendCount | None
+Result: TypeAlias = FriendCount | Exception
 
 
 class FriendsPlayedLoader(DataLoader[Key, Result]):
-    """Friend counts for one viewer."""
+    """Friend counts for one viewer.
 
-    def __init__(self, friend_counts: FriendCounts, viewer_id: int) -> None:
+    Args:
+        friend_counts: where they come from.
+        viewer_id: whose friends.
+        unknown: makes the error of a game whose count nobody knows just now.
+    """
+
+    def __init__(self, friend_counts: FriendCounts, viewer_id: int, unknown: Callable[[], Exception]) -> None:
         super().__init__()
         self._friend_counts = friend_counts
         self._viewer_id = viewer_id
+        self._unknown = unknown
 
     async def batch_load_fn(self, keys: list[Key]) -> list[Result]:
         """One page for all keys."""
-        return await self._friend_counts.page(self._viewer_id, keys)
+        page = await self._friend_counts.page(self._viewer_id, keys)
+        return [self._unknown() if count is None else count for count in page]

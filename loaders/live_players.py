@@ -4,23 +4,31 @@ page are of the same recount.
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable
+from typing import Self, TypeAlias
 
 from aiodataloader import DataLoader
 
 from signals.live_totals import LiveTotals
 
 
-class LiveCount(NamedTuple):
-    """Live sessions of a game, the distinct people among them, and when that was counted (Unix seconds)."""
+class LiveCount(int):
+    """Live sessions of a game. A number, so that a field gives it as it is; `people` are the distinct users among them,
+    `as_of` is when they were counted (Unix seconds).
+    """
 
-    sessions: int
     people: int
     as_of: float
 
+    def __new__(cls, sessions: int, people: int, as_of: float) -> Self:
+        number = super().__new__(cls, sessions)
+        number.people = people
+        number.as_of = as_of
+        return number
+
 
 Key: TypeAlias = int  # a game's number
-Result: TypeAlias = LiveCount | None
+Result: TypeAlias = LiveCount | Exception
 
 
 def live_count(totals: LiveTotals, number: int) -> LiveCount | None:
@@ -32,12 +40,19 @@ def live_count(totals: LiveTotals, number: int) -> LiveCount | None:
 
 
 class LivePlayersLoader(DataLoader[Key, Result]):
-    """Live counts of games."""
+    """Live counts of games.
 
-    def __init__(self, totals: LiveTotals) -> None:
+    Args:
+        totals: this process's table.
+        unknown: makes the error of a game while counts are unknown.
+    """
+
+    def __init__(self, totals: LiveTotals, unknown: Callable[[], Exception]) -> None:
         super().__init__()
         self._totals = totals
+        self._unknown = unknown
 
     async def batch_load_fn(self, keys: list[Key]) -> list[Result]:
         """All keys from one state of the table: nothing is awaited in between."""
-        return [live_count(self._totals, number) for number in keys]
+        counts = [live_count(self._totals, number) for number in keys]
+        return [self._unknown() if count is None else count for count in counts]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
 
 from graph.social_graph import SocialGraph
 from loaders.friend_counts import FriendCounts
@@ -13,25 +14,41 @@ from signals.live_totals import LiveTotals
 
 
 class Loaders:
-    """One DataLoader a signal. Never shared by two requests: their caches must not outlive the answer."""
+    """One DataLoader a signal. Never shared by two requests: their caches must not outlive the answer.
+
+    Args:
+        graph: the truth.
+        friend_counts: friend counts of this process.
+        live_totals: live counts of this process.
+        viewer_id: who asks.
+        unknown: makes the error of a signal, by its name, that nobody knows just now.
+    """
 
     def __init__(
-        self, graph: SocialGraph, friend_counts: FriendCounts, live_totals: LiveTotals, viewer_id: int | None
+        self,
+        graph: SocialGraph,
+        friend_counts: FriendCounts,
+        live_totals: LiveTotals,
+        viewer_id: int | None,
+        unknown: Callable[[str], Exception],
     ) -> None:
         self._graph = graph
         self._friend_counts = friend_counts
         self._live_totals = live_totals
         self._viewer_id = viewer_id
+        self._unknown = unknown
 
     @cached_property
     def friends_played(self) -> FriendsPlayedLoader | None:
         """Friend counts of the viewer; None without one."""
-        return None if self._viewer_id is None else FriendsPlayedLoader(self._friend_counts, self._viewer_id)
+        if self._viewer_id is None:
+            return None
+        return FriendsPlayedLoader(self._friend_counts, self._viewer_id, partial(self._unknown, "friendsPlayed"))
 
     @cached_property
     def live_players(self) -> LivePlayersLoader:
         """Live counts."""
-        return LivePlayersLoader(self._live_totals)
+        return LivePlayersLoader(self._live_totals, partial(self._unknown, "livePlayers"))
 
     @cached_property
     def users(self) -> UserLoader:

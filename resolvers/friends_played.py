@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncio import Future
-from typing import Annotated
+from typing import Annotated, cast
 
 import strawberry
 
@@ -11,27 +11,24 @@ from graph.social_graph import Game
 from loaders.friend_counts import FriendCount
 from resolvers import labels
 from resolvers.context import Info
-from resolvers.errors import BadInput, Unavailable
+from resolvers.errors import BadInput
 
 MAX_CAP = 1_000_000
 
 
-def friends_played(root: Game, info: Info) -> Future[FriendCount | None] | None:
-    """The loader's own future: an `async def` here would cost each of a page's games a task."""
+def count(root: Game, info: Info) -> Future[FriendCount] | None:
+    """How many of the viewer's friends played the game; None without a viewer.
+
+    The loader's own future: an `async def` here would cost a page a task for each of its games.
+    """
     loader = info.context.loaders.friends_played
-    return None if loader is None else loader.load(root.number)
-
-
-async def count(root: Game, info: Info) -> int | None:
-    """How many of the viewer's friends played the game; None without a viewer."""
-    found = await _known(root, info)
-    return None if found is None else found.friends
+    return None if loader is None else cast("Future[FriendCount]", loader.load(root.number))
 
 
 async def as_of(root: Game, info: Info) -> float | None:
     """When that count was true."""
-    found = await _known(root, info)
-    return None if found is None else found.as_of
+    found = count(root, info)
+    return None if found is None else (await found).as_of
 
 
 async def label(
@@ -44,15 +41,5 @@ async def label(
     """The count as text."""
     if not 1 <= cap <= MAX_CAP:
         raise BadInput("cap", f"must be 1 to {MAX_CAP:,}")
-    found = await _known(root, info)
-    return None if found is None else labels.capped(found.friends, cap)
-
-
-async def _known(root: Game, info: Info) -> FriendCount | None:
-    pending = friends_played(root, info)
-    if pending is None:
-        return None
-    found = await pending
-    if found is None:
-        raise Unavailable("friendsPlayed")
-    return found
+    found = count(root, info)
+    return None if found is None else labels.capped(await found, cap)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from asyncio import Future
 from collections.abc import AsyncIterator
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, cast
 
 import strawberry
 
@@ -11,7 +12,7 @@ from graph.social_graph import Game
 from loaders.live_players import LiveCount, live_count
 from resolvers import labels
 from resolvers.context import Info
-from resolvers.errors import NotFound, Unavailable
+from resolvers.errors import NotFound
 from resolvers.identifiers import parse_ids
 
 
@@ -24,31 +25,19 @@ class GameLiveCount(NamedTuple):
     as_of: float | None
 
 
-async def sessions(root: Game, info: Info) -> int | None:
-    """Live sessions of the game."""
-    return (await _known(root, info)).sessions
+def sessions(root: Game, info: Info) -> Future[LiveCount]:
+    """Live sessions of the game: the loader's own future, as with friend counts."""
+    return cast("Future[LiveCount]", info.context.loaders.live_players.load(root.number))
 
 
-async def people(root: Game, info: Info) -> int | None:
-    """Distinct users among the game's live sessions."""
-    return (await _known(root, info)).people
-
-
-async def as_of(root: Game, info: Info) -> float | None:
+async def as_of(root: Game, info: Info) -> float:
     """When the sessions were counted."""
-    return (await _known(root, info)).as_of
+    return (await sessions(root, info)).as_of
 
 
-async def label(root: Game, info: Info) -> str | None:
+async def label(root: Game, info: Info) -> str:
     """The live sessions as text."""
-    return labels.rounded((await _known(root, info)).sessions)
-
-
-async def _known(root: Game, info: Info) -> LiveCount:
-    found = await info.context.loaders.live_players.load(root.number)
-    if found is None:
-        raise Unavailable("livePlayers")
-    return found
+    return labels.rounded(await sessions(root, info))
 
 
 async def live_players(
@@ -75,4 +64,4 @@ def _count(info: Info, number: int, game_id: int) -> GameLiveCount:
     found = live_count(info.context.services.live_totals, number)
     if found is None:
         return GameLiveCount(game_id, None, None, None)
-    return GameLiveCount(game_id, found.sessions, found.people, found.as_of)
+    return GameLiveCount(game_id, found, found.people, found.as_of)

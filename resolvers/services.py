@@ -9,6 +9,7 @@ from graph.social_graph import SocialGraph
 from loaders.friend_counts import FriendCounts
 from loaders.registry import Loaders
 from resolvers.catalog_orders import CatalogOrders
+from resolvers.errors import Unavailable
 from signals.live_sessions import LiveSessions
 from signals.live_totals import LiveTotals
 
@@ -27,4 +28,4 @@ class Services:
 
     def loaders(self, viewer_id: int | None) -> Loaders:
         """Fresh DataLoaders for one request or one subscription event."""
-        return Loaders(self.graph, self.friend_counts, self.live_totals, viewer_id)
+        return Loaders(self.graph, self.friend_counts, self.live_totals, viewer_id, Unavailable)
