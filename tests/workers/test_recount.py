@@ -1,0 +1,260 @@
+"""The recount job: one leader, whom another follows, and what each may publish."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+from signals.live_sessions import LIVE_KEYS, LiveSessions
+from signals.live_shards import DROP_LIMIT, LiveShards
+from signals.live_totals import LiveTotals
+from signals.published_totals import Publication, PublishedTotals
+from signals.redis import Argument, Reply, Script, SharedRedis
+from tests.signals.live_stage import TTL_SECONDS, LiveStage
+from tests.waiting import until
+from workers.lease import Lease
+from workers.recount import LEASE_NAME, LEASE_SECONDS, Recount
+
+G, H = 7, 8
+
+
+@pytest.fixture
+def stage(shared_redis: SharedRedis) -> LiveStage:
+    return LiveStage(shared_redis)
+
+
+async def stands(stage: LiveStage) -> Publication | None:
+    return (await PublishedTotals(stage.redis).read(Publication())).publication
+
+
+async def test_only_the_holder_of_the_lease_recounts(stage: LiveStage) -> None:
+    other = stage.new_leader()
+    await stage.recount()
+    before = await stands(stage)
+    assert not await other.lead()
+    assert not await other.recount()
+    assert await stands(stage) == before
+
+
+async def test_a_deposed_leader_cannot_publish(stage: LiveStage) -> None:
+    """It has not noticed yet, counts, and is refused; what the new one published stands."""
+    old, new = stage.leader, stage.new_leader()
+    await stage.live.beat(1, "s", G)
+    await stage.recount()
+    await stage.end_the_lease()
+    assert await new.lead()
+    assert await new.recount()
+    published = await stands(stage)
+    await stage.live.beat(2, "s", G)
+    assert not await old.recount()
+    assert await stands(stage) == published
+    assert await new.recount()
+    assert await stage.published() == {G: (2, 2)}
+
+
+async def test_a_deposed_leader_cannot_publish_what_it_counted_before(stage: LiveStage) -> None:
+    """It stalls between counting and publishing, and another leads meanwhile."""
+
+    class Stalls(SharedRedis):
+        published = asyncio.Event()
+
+        async def run(self, script: Script, keys: list[Argument], args: list[Argument]) -> Reply:
+            if script.name == "publish_totals":
+                await self.published.wait()
+            return await super().run(script, keys, args)
+
+    stalls = Stalls(stage.redis.client)
+    old, new = stage.new_leader(stalls), stage.new_leader()
+    await stage.live.beat(1, "s", G)
+    assert await old.lead()
+    late = asyncio.create_task(old.recount())
+    await asyncio.sleep(0.02)
+    await stage.end_the_lease()
+    await stage.live.beat(2, "s", G)
+    assert await new.lead()
+    assert await new.recount()
+    stalls.published.set()
+    assert not await late
+    assert await stage.published() == {G: (2, 2)}
+
+
+async def test_an_older_recount_of_a_leader_who_leads_again_is_not_published_over_newer_ones(stage: LiveStage) -> None:
+    other = stage.new_leader()
+    await stage.live.beat(1, "s", G)
+    await stage.recount()
+    await stage.end_the_lease()
+    assert await other.lead()
+    await stage.live.beat(1, "s", H)
+    assert await other.recount()
+    await stage.end_the_lease()
+    await stage.recount()
+    assert await stage.published() == {H: (1, 1)}
+
+
+async def test_two_readers_of_the_shards_cost_each_other_only_work(stage: LiveStage) -> None:
+    zombie = LiveShards(stage.redis, TTL_SECONDS, clock_ms=stage.clock.ms)
+    for user in range(1, 30):
+        await stage.live.beat(user, "s", G)
+        await zombie.read()
+        assert await stage.counts(G) == (user, user)
+        await stage.live.beat(user, "s", H)
+        await zombie.read()
+        await stage.live.beat(user, "s", G)
+
+
+async def test_a_lost_reply_costs_one_whole_read(stage: LiveStage) -> None:
+    class Loses(SharedRedis):
+        lose = False
+
+        async def run(self, script: Script, keys: list[Argument], args: list[Argument]) -> Reply:
+            reply = await super().run(script, keys, args)
+            if self.lose and script.name == "recount" and reply[2]:
+                raise RedisConnectionError("reply lost")
+            return reply
+
+    loses = Loses(stage.redis.client)
+    stage.leader = stage.new_leader(loses)
+    await stage.live.beat(1, "s", G)
+    await stage.recount()
+    await stage.live.beat(1, "s", H)
+    loses.lose = True
+    with pytest.raises(RedisConnectionError):
+        await stage.leader.recount()
+    loses.lose = False
+    assert await stage.counts(G) == (0, 0)
+    assert await stage.counts(H) == (1, 1)
+
+
+async def test_a_publication_whose_outcome_is_unknown_is_made_good(stage: LiveStage) -> None:
+    class Loses(SharedRedis):
+        lose = ""
+
+        async def run(self, script: Script, keys: list[Argument], args: list[Argument]) -> Reply:
+            if script.name == "publish_totals" and self.lose:
+                if self.lose == "reply":
+                    await super().run(script, keys, args)
+                raise RedisConnectionError("outcome unknown")
+            return await super().run(script, keys, args)
+
+    for lost in ("reply", "call"):
+        loses = Loses(stage.redis.client)
+        await stage.end_the_lease()
+        stage.leader = stage.new_leader(loses)
+        await stage.live.beat(1, "s", G)
+        await stage.recount()
+        await stage.live.beat(1, "s", H)
+        loses.lose = lost
+        with pytest.raises(RedisConnectionError):
+            await stage.leader.recount()
+        loses.lose = ""
+        await stage.live.beat(2, "s", H)
+        await stage.recount()
+        assert await stage.published() == {H: (2, 2)}
+        await stage.live.end(2, "s")
+        stage.clock.advance(TTL_SECONDS * 1000)
+
+
+async def test_more_dead_than_one_call_drops_are_gone_in_one_recount(stage: LiveStage) -> None:
+    dead = DROP_LIMIT * 3 + 1
+    for _ in range(2):
+        await asyncio.gather(*(stage.live.beat(1, f"s{index}", G) for index in range(dead)))
+        assert await stage.counts(G) == (dead, 1)
+        stage.clock.advance(TTL_SECONDS * 1000)
+        assert await stage.counts(G) == (0, 0)
+
+
+async def test_beats_ahead_of_a_clock_that_was_set_back_die_one_ttl_from_then(stage: LiveStage) -> None:
+    ahead = DROP_LIMIT * 2 + 1
+    await asyncio.gather(*(stage.live.beat(1, f"s{index}", G) for index in range(ahead)))
+    stage.clock.step(-3_600_000)
+    assert await stage.counts(G) == (ahead, 1)
+    stage.clock.advance(TTL_SECONDS * 1000 - 1)
+    assert await stage.counts(G) == (ahead, 1)
+    stage.clock.advance(1)
+    assert await stage.counts(G) == (0, 0)
+
+
+async def test_a_recount_in_which_nothing_changed_writes_to_no_shard(stage: LiveStage) -> None:
+    await stage.live.beat(1, "s", G)
+    await stage.recount()
+    watch = stage.redis.client.pipeline()
+    await watch.watch(*(key for keys in LIVE_KEYS for key in keys))
+    await stage.recount()
+    watch.multi()  # type: ignore[no-untyped-call]  # redis-py leaves it without types
+    watch.ping()
+    assert await watch.execute()  # none of the watched keys was touched
+    await watch.reset()  # type: ignore[no-untyped-call]  # as above
+
+
+async def test_an_idle_recount_asks_for_what_changed_only(stage: LiveStage) -> None:
+    await asyncio.gather(*(stage.live.beat(user, "s", user) for user in range(1, 501)))
+    shards = LiveShards(stage.redis, TTL_SECONDS, clock_ms=stage.clock.ms)
+    assert (await shards.read()).changed == set(range(1, 501))
+    assert (await shards.read()).changed == set()
+    await stage.live.beat(3, "s", 4)
+    assert (await shards.read()).changed == {3, 4}
+
+
+async def test_a_foreign_lease_is_refused(shared_redis: SharedRedis) -> None:
+    with pytest.raises(ValueError, match="lease is named"):
+        Recount(shared_redis, 60, 1000, Lease(shared_redis, "other", 2))
+
+
+async def test_the_job_publishes_each_interval_and_releases_its_lease_when_stopped(shared_redis: SharedRedis) -> None:
+    live = LiveSessions(shared_redis, TTL_SECONDS)
+    totals = LiveTotals(shared_redis, 20, 60)
+    job = asyncio.create_task(Recount(shared_redis, TTL_SECONDS, 20, Lease(shared_redis, LEASE_NAME, 2)).run())
+    reading = asyncio.create_task(totals.run())
+    await live.beat(1, "s", G)
+    await until(lambda: totals.sessions(G) == 1)
+    await live.end(1, "s")
+    await until(lambda: totals.sessions(G) == 0)
+    job.cancel()
+    reading.cancel()
+    await asyncio.wait([job, reading])
+    assert await shared_redis.call("EXISTS", f"lease:{{{LEASE_NAME}}}") == 0
+    await live.close()
+
+
+async def test_another_takes_over_within_3_s_of_a_kill(shared_redis: SharedRedis, redis_url: str) -> None:
+    live = LiveSessions(shared_redis, TTL_SECONDS)
+    totals = LiveTotals(shared_redis, 100, 60)
+    await live.beat(1, "s", G)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.workers.recount_process", redis_url, cwd=Path(__file__).parents[2]
+    )
+    job: asyncio.Task[None] | None = None
+    try:
+
+        async def published_by_it() -> bool:
+            await totals.refresh()
+            return totals.sessions(G) == 1
+
+        await until(published_by_it)
+        own = Recount(shared_redis, TTL_SECONDS, 100, Lease(shared_redis, LEASE_NAME, LEASE_SECONDS))
+        job = asyncio.create_task(own.run())
+        await asyncio.sleep(0)
+        process.send_signal(signal.SIGKILL)
+        killed = time.monotonic()
+        await process.wait()
+        await live.beat(2, "s", G)
+
+        async def published_by_this() -> bool:
+            return await LiveStage(shared_redis).published() == {G: (2, 2)}
+
+        await until(published_by_this)
+        assert time.monotonic() - killed < 3
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+        if job is not None:
+            job.cancel()
+            await asyncio.wait([job])
+    await live.close()
