@@ -208,6 +208,8 @@ class _Socket:
                         # Free before the last message is out, so that the client may use the id again at once.
                         self._forget(operation_id)
                     await self._tell({"id": operation_id, **message})
+                    # Neither a source that has its events at hand nor a send that fits the buffer gives way.
+                    await asyncio.sleep(0)
         finally:
             self._forget(operation_id)
             run.log()

@@ -127,8 +127,8 @@ def parse_keys(document: bytes) -> list[jwt.PyJWK]:
 
 
 def _key(row: dict[str, Any]) -> jwt.PyJWK | None:
-    kind = row.get("kty")
-    algorithm = _ALGORITHMS.get((kind, None if kind == "RSA" else row.get("crv")))
+    kind = str(row.get("kty"))
+    algorithm = _ALGORITHMS.get((kind, None if kind == "RSA" else str(row.get("crv"))))
     if algorithm is None or row.get("alg", algorithm) != algorithm or row.get("use", "sig") != "sig":
         return None
     public = {name: value for name, value in row.items() if name not in {"d", "p", "q", "dp", "dq", "qi"}}
