@@ -52,7 +52,7 @@ storm: setup ## The long property tests: random schedules against plain sets (ST
 	@HEADCOUNT_STORM=$(STORM) $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile -m storm --timeout 0 $(TEST_ARGS)
 
 screenshot: setup ## Take docs/images/graphiql.png anew
-	@HEADCOUNT_SCREENSHOT=docs/images/graphiql.png $(BIN)/python -m pytest -m browser tests/browser
+	@HEADCOUNT_SCREENSHOT=docs/images/graphiql.png $(BIN)/python -m pytest tests/browser -k page_query
 
 wheel: setup ## A wheel with the web bundle, in dist/
 	@$(BIN)/python -m pip --disable-pip-version-check wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
