@@ -131,10 +131,10 @@ def read_friend_page(connection: sqlite3.Connection, user_id: int, first: int, a
                 SELECT high FROM edges WHERE low = ?1 AND state & {FLAG_MASK} = {EdgeFlag.FRIENDS:d}
             ) AS f CROSS JOIN users AS u ON u.id = f.id
             WHERE NOT u.state & {UserFlag.DELETED:d}
+                AND NOT EXISTS (SELECT 1 FROM users WHERE id = ?1 AND state & {UserFlag.DELETED:d})
         )
         SELECT (SELECT count(*) FROM friends), json_group_array(id), json_group_array(name)
         FROM (SELECT id, name FROM friends WHERE id > ?2 ORDER BY id LIMIT ?3)
-        WHERE NOT EXISTS (SELECT 1 FROM users WHERE id = ?1 AND state & {UserFlag.DELETED:d})
         """,  # noqa: S608  # constants of ours
         (user_id, after_id, first + 1),
     ).fetchone()
