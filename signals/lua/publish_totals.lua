@@ -47,9 +47,7 @@ for at = 1, #packed, 12 do
 end
 write()
 
-if epoch ~= ARGV[4] then
-  redis.call('DEL', changes)
-end
+-- Entries of an earlier epoch may stay: nobody who shows this one goes back further than it.
 redis.call('LPUSH', changes, packed)
 redis.call('LTRIM', changes, 0, ARGV[11] - 1)
 redis.call('HSET', state, 'epoch', ARGV[4], 'sequence', ARGV[5], 'as_of', ARGV[6], 'known_from', ARGV[7],

@@ -140,11 +140,14 @@ class LiveSchedule:
         if self.kept is None:
             return
         snapshot, model = self.kept
+        lease = self.leaders[self.leading]._lease
         await snapshot.restore(self.redis)
         await self.stage.end_the_lease()
         self.model = model.copy()
         if self.rng.random() < 0.5:
             self.leading = 1 - self.leading
+        elif lease.token is not None:
+            await self.redis.call("SET", lease.key, lease.claim)  # its leader notices nothing
         for reader in self.readers:  # they may look before any leader does
             await self.look(reader)
 

@@ -14,7 +14,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from signals.live_sessions import LIVE_KEYS, LiveSessions
 from signals.live_shards import DROP_LIMIT, LiveShards
 from signals.live_totals import LiveTotals
-from signals.published_totals import Publication, PublishedTotals
+from signals.published_totals import TOTALS_KEYS, Publication, PublishedTotals
 from signals.redis import Argument, Reply, Script, SharedRedis
 from tests.signals.live_stage import TTL_SECONDS, LiveStage
 from tests.waiting import until
@@ -258,3 +258,20 @@ async def test_another_takes_over_within_3_s_of_a_kill(shared_redis: SharedRedis
             job.cancel()
             await asyncio.wait([job])
     await live.close()
+
+
+async def test_totals_that_are_rewound_alone_are_published_anew(stage: LiveStage) -> None:
+    """On a cluster their node may fail over while those of the shards do not: the leader finds another base there."""
+    for user, number in ((1, G), (2, G), (3, H)):
+        await stage.live.beat(user, "s", number)
+    await stage.recount()
+    dumps = {key: await stage.redis.call("DUMP", key) for key in TOTALS_KEYS}
+    await stage.live.beat(3, "s", G)
+    await stage.recount()
+    await stage.recount()
+    for key, dump in dumps.items():
+        await stage.redis.call("RESTORE", key, 0, dump, "REPLACE")
+    for _ in range(2):
+        await stage.recount()
+        assert await stage.published() == {G: (3, 3)}
+        assert (stage.totals.sessions(G), stage.totals.sessions(H)) == (3, 0)
