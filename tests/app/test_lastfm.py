@@ -1,0 +1,79 @@
+"""The Last.fm people: every expected page exact, cold, resident, after a restart, and after Redis lost everything."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.app.world import World, world
+
+USERS, FRIENDSHIPS, PLAYS, GAMES = 1_892, 12_717, 92_834, 17_632
+
+
+@pytest.fixture(scope="module")
+def imported(lastfm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with the people, their friendships and plays, imported from the command line."""
+    folder = tmp_path_factory.mktemp("lastfm")
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "cli", "import", "--games", lastfm / "games.tsv"),
+            *("--friends", lastfm / "friends.tsv", "--plays", lastfm / "plays.tsv"),
+        ],
+        env={**os.environ, "HEADCOUNT_DATA_DIR": str(folder)},
+        check=True,
+        capture_output=True,
+        timeout=100,
+    )
+    return folder
+
+
+@pytest.fixture
+def data_dir(imported: Path, tmp_path: Path) -> Path:
+    """A copy of the imported folder, for one test to change."""
+    folder = tmp_path / "data"
+    shutil.copytree(imported, folder, ignore=shutil.ignore_patterns("*.lock"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(lastfm: Path) -> list[tuple[int, dict[int, int]]]:
+    """Sixty pages: the viewer, and the friend count of each of thirty games."""
+    lines = (lastfm / "expected_pages.jsonl").read_text().splitlines()
+    pages = [json.loads(line) for line in lines]
+    assert len(pages) == 60
+    return [(int(page["user"]), {int(game): count for game, count in page["games"].items()}) for page in pages]
+
+
+async def check(headcount: World, expected: list[tuple[int, dict[int, int]]]) -> None:
+    """Every page is what the data says."""
+    for viewer, counts in expected:
+        assert await headcount.friends_played(viewer, list(counts)) == list(counts.values()), viewer
+
+
+async def test_every_page_is_exact(data_dir: Path, redis_url: str, expected: list[tuple[int, dict[int, int]]]) -> None:
+    viewers = [viewer for viewer, _ in expected]
+    async with world(data_dir, redis_url) as headcount:
+        totals = await headcount.application.graph.totals()
+        assert (totals.users, totals.games, totals.friendships, totals.plays) == (USERS, GAMES, FRIENDSHIPS, PLAYS)
+        assert await headcount.application.views.resident_count() == 0
+        await check(headcount, expected)  # cold
+        await headcount.resident(*viewers)
+        await check(headcount, expected)
+        await headcount.drained(seconds=60)  # what the import told has reached the views as well
+        await check(headcount, expected)
+
+    async with world(data_dir, redis_url) as headcount:  # a restart: the views are still there
+        assert await headcount.application.views.resident_count() == len(set(viewers))
+        await check(headcount, expected)
+
+        await headcount.application.redis.call("FLUSHALL")
+        await check(headcount, expected)
+        await headcount.resident(*viewers)
+        await check(headcount, expected)
+        assert await headcount.application.views.resident_count() == len(set(viewers))
