@@ -127,8 +127,7 @@ class GraphQLApp:
             raise Refused.because(BadInput("query", "must not be a subscription here: those need a WebSocket"))
         answer: Answer = await self.operations.run(ask)
         exchange.status = _status(exchange, executed=answer.executed)
-        wants_cost = headers.get(b"x-headcount-cost") == b"1"
-        return answer.body({"cost": exchange.cost.extension()} if wants_cost else None)
+        return answer.body()
 
     async def _principal(self, scope: Scope, headers: dict[bytes, bytes]) -> Principal | None:
         """Who asks: nobody where there is no token at all. A bad one is never nobody."""
@@ -145,6 +144,8 @@ class GraphQLApp:
             raise HTTPRefusal(503, error, [(b"retry-after", _RETRY_SECONDS)]) from None
 
     async def _send(self, exchange: _Exchange, send: Send, body: dict[str, Any], *, without_body: bool = False) -> None:
+        if exchange.headers.get(b"x-headcount-cost") == b"1":
+            body["extensions"] = {"cost": exchange.cost.extension()}
         try:
             encoded = orjson.dumps(body)
         except TypeError as fault:

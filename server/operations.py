@@ -77,13 +77,11 @@ class Answer:
     errors: list[ErrorBody] = field(default_factory=list)
     executed: bool = True
 
-    def body(self, extensions: dict[str, Any] | None = None) -> dict[str, Any]:
+    def body(self) -> dict[str, Any]:
         """The reply as GraphQL has it."""
         body: dict[str, Any] = {"data": self.data} if self.executed else {}
         if self.errors:
             body["errors"] = self.errors
-        if extensions:
-            body["extensions"] = extensions
         return body
 
 
