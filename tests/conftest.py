@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -18,7 +19,7 @@ REQUIRE_ALL = os.environ.get("HEADCOUNT_REQUIRE_ALL") == "1"
 LASTFM = Path(os.environ.get("HEADCOUNT_TEST_DATA", Path(__file__).parents[2] / "shared" / "data")) / "lastfm"
 
 
-def skip_or_fail(reason: str) -> None:
+def skip_or_fail(reason: str) -> NoReturn:
     """Skip with one line where something cannot be had here; fail where everything is required (CI)."""
     if REQUIRE_ALL:
         pytest.fail(f"{reason}, and HEADCOUNT_REQUIRE_ALL=1", pytrace=False)
