@@ -1,42 +1,80 @@
 -- Beats, moves and ends of one shard, in the order they came.
 -- KEYS  1..7 of live_shard
 -- ARGV  1 time in ms, '' for Redis's own   2 ttl, ms   then pairs: user:session, game's number (0: the session ends)
+--       at most 1,000 pairs: unpack has the Lua stack for about 8000
 -- Returns {now in ms, one character an item: 1 the session lives (it was ended, for an end), 0 it does not}.
 -- Keeps: run twice, it leaves what running it once leaves. An ended session stays as a mark for one ttl, in which a late
 -- beat does not bring it back. An end of what does not live changes nothing.
 local now = clock_ms(ARGV[1])
 local dead_at = now - tonumber(ARGV[2])
-local answers = {}
+
+local sessions, answers = {}, {}
 for i = 3, #ARGV, 2 do
-  local session, number = ARGV[i], ARGV[i + 1]
-  local held = redis.call('HGET', lg, session)
+  sessions[#sessions + 1] = ARGV[i]
+end
+local held_by = {} -- session -> its game's number as of this item
+for i, held in ipairs(redis.call('HMGET', lg, unpack(sessions))) do
+  held_by[sessions[i]] = held
+end
+local beats, beaten, moves, moved = {}, {}, {}, {} -- to be written at the end, once a session
+
+local function beat(session)
+  if not beaten[session] then
+    beaten[session] = true
+    beats[#beats + 1] = now
+    beats[#beats + 1] = session
+  end
+end
+
+local function move(session, number)
+  beat(session)
+  held_by[session] = number
+  if not moved[session] then
+    moved[session] = true
+    moves[#moves + 1] = session
+  end
+end
+
+for i, session in ipairs(sessions) do
+  local number, held = ARGV[2 * i + 2], held_by[session]
   local answer = '1'
   if held == number and number ~= ENDED then
     -- The usual case. Where the session is dead and not yet dropped it is still counted, so it only lives on.
-    redis.call('ZADD', lb, now, session)
+    beat(session)
   else
-    local user = string.match(session, '^%d+')
-    local last = held and tonumber(redis.call('ZSCORE', lb, session))
+    local last = beaten[session] and now or held and tonumber(redis.call('ZSCORE', lb, session))
     local live = last and last > dead_at
     if number == ENDED then
       if live and held ~= ENDED then
-        count(user, held, -1)
-        redis.call('HSET', lg, session, ENDED)
-        redis.call('ZADD', lb, now, session)
+        count(string.match(session, '^%d+'), held, -1)
+        move(session, ENDED)
       else
         answer = '0'
       end
     elseif live and held == ENDED then
       answer = '0'
     else
+      local user = string.match(session, '^%d+')
       if held and held ~= ENDED then
         count(user, held, -1)
       end
       count(user, number, 1)
-      redis.call('HSET', lg, session, number)
-      redis.call('ZADD', lb, now, session)
+      move(session, number)
     end
   end
-  answers[#answers + 1] = answer
+  answers[i] = answer
 end
+
+if #beats > 0 then
+  redis.call('ZADD', lb, unpack(beats))
+end
+if #moves > 0 then
+  local written = {}
+  for _, session in ipairs(moves) do
+    written[#written + 1] = session
+    written[#written + 1] = held_by[session]
+  end
+  redis.call('HSET', lg, unpack(written))
+end
+write_counts()
 return {now, table.concat(answers)}

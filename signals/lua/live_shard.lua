@@ -25,12 +25,15 @@ end
 
 local function hidden(user)
   local packed = redis.call('HGET', lh, user)
-  return packed and tonumber(packed) % 2 == 1
+  return packed ~= false and tonumber(packed) % 2 == 1
 end
+
+-- What a script changes is gathered here and written once a user and a game, by `write_counts`, not once a session.
+local games_of, hides, sessions_by, people_by = {}, {}, {}, {}
 
 -- One session of a user more (by = 1) or less (by = -1) in a game.
 local function count(user, number, by)
-  local games = redis.call('HGET', lu, user) or ';'
+  local games = games_of[user] or redis.call('HGET', lu, user) or ';'
   local from, to, sessions = string.find(games, ';' .. number .. ':(%d+);')
   local before = tonumber(sessions) or 0
   local after = before + by
@@ -40,18 +43,49 @@ local function count(user, number, by)
   if after > 0 then
     games = games .. number .. ':' .. after .. ';'
   end
-  if games == ';' then
-    redis.call('HDEL', lu, user)
-  else
-    redis.call('HSET', lu, user, games)
+  games_of[user] = games
+  if hides[user] == nil then
+    hides[user] = hidden(user)
   end
-  if hidden(user) then
+  if hides[user] then
     return
   end
-  add(lc, number, by)
+  sessions_by[number] = (sessions_by[number] or 0) + by
   if before == 0 or after == 0 then
-    add(lq, number, by)
+    people_by[number] = (people_by[number] or 0) + by
   end
-  redis.call('SADD', ld, number)
+end
+
+local function write_counts()
+  local playing, gone, changed = {}, {}, {}
+  for user, games in pairs(games_of) do
+    if games == ';' then
+      gone[#gone + 1] = user
+    else
+      playing[#playing + 1] = user
+      playing[#playing + 1] = games
+    end
+  end
+  if #playing > 0 then
+    redis.call('HSET', lu, unpack(playing))
+  end
+  if #gone > 0 then
+    redis.call('HDEL', lu, unpack(gone))
+  end
+  for number, by in pairs(sessions_by) do
+    local people = people_by[number] or 0
+    if by ~= 0 or people ~= 0 then
+      changed[#changed + 1] = number
+      if by ~= 0 then
+        add(lc, number, by)
+      end
+      if people ~= 0 then
+        add(lq, number, people)
+      end
+    end
+  end
+  if #changed > 0 then
+    redis.call('SADD', ld, unpack(changed))
+  end
 end
 

@@ -1,7 +1,7 @@
 -- Drops the dead of one shard and gives its counts: what changed since the answer whose token is shown, else all.
 -- KEYS  1..8 of live_shard
 -- ARGV  1 time in ms, '' for Redis's own   2 ttl, ms   3 how many to drop at most   4 token seen, '' for none
---       5 token of this answer
+--       5 token of this answer      (at most 1,000 of 3: unpack has the Lua stack for about 8000)
 -- Returns {now in ms, 1 if there is more to drop, kind, counts}: kind 0 nothing changed and the seen token stands, 1 what
 -- changed, 2 the whole shard, 3 the whole shard, which held no token; counts packed as uint32 (game, sessions, people)*,
 -- 0 and 0 for a game that nobody is in any more.
@@ -11,13 +11,15 @@ local now = clock_ms(ARGV[1])
 local limit = tonumber(ARGV[3])
 
 local dead = redis.call('ZRANGEBYSCORE', lb, '-inf', now - tonumber(ARGV[2]), 'LIMIT', 0, limit)
-for _, session in ipairs(dead) do
-  local number = redis.call('HGET', lg, session)
-  if number and number ~= ENDED then
-    count(string.match(session, '^%d+'), number, -1)
+if #dead > 0 then
+  for i, number in ipairs(redis.call('HMGET', lg, unpack(dead))) do
+    if number and number ~= ENDED then
+      count(string.match(dead[i], '^%d+'), number, -1)
+    end
   end
-  redis.call('HDEL', lg, session)
-  redis.call('ZREM', lb, session)
+  redis.call('HDEL', lg, unpack(dead))
+  redis.call('ZREM', lb, unpack(dead))
+  write_counts()
 end
 -- The clock was set back: without this, these would live until it has caught up.
 local ahead = redis.call('ZRANGEBYSCORE', lb, '(' .. now, '+inf', 'LIMIT', 0, limit)
@@ -33,7 +35,7 @@ if not whole and #numbers == 0 then
   return {now, more, 0, ''}
 end
 local counts = {}
-for from = 1, #numbers, 1000 do -- unpack has the Lua stack for about 8000
+for from = 1, #numbers, 1000 do
   local part = {unpack(numbers, from, math.min(from + 999, #numbers))}
   local sessions = redis.call('HMGET', lc, unpack(part))
   local people = redis.call('HMGET', lq, unpack(part))
