@@ -30,6 +30,7 @@ from graph.social_graph import (
     UserRow,
 )
 from graph.sqlite import friendships, games, imports, outbox, plays, seen, totals, users
+from graph.sqlite.failures import told_as_unavailable
 from graph.sqlite.plays import Play
 from graph.sqlite.readers import Readers
 from graph.sqlite.transaction import Transaction
@@ -66,7 +67,8 @@ class SQLiteGraph:
     async def open(self) -> None:
         def open_file() -> Writer:
             self._file.open()
-            return Writer(self._file, self._clock)
+            with told_as_unavailable(self._file.path):
+                return Writer(self._file, self._clock)
 
         self._writer = await asyncio.get_running_loop().run_in_executor(self._thread, open_file)
 

@@ -41,12 +41,13 @@ def read_catalogue(connection: sqlite3.Connection, since: int) -> tuple[str, Cat
     truth_id, version = connection.execute("SELECT id, catalogue_version FROM truth").fetchone()
     if version == since:
         return truth_id, Catalogue(version, [])
-    # A later commit may come between the two statements. It only adds games that the next call brings again.
+    # A later commit may come between the two statements. It only adds games that the next call brings again. The plus
+    # keeps the planner from walking all games in the order of their numbers instead of taking the few that changed.
     (rows,) = columns(
         connection,
         """
         SELECT json_group_array(json_array(id, number, name, image_url))
-        FROM (SELECT id, number, name, image_url FROM games WHERE version > ? ORDER BY number)
+        FROM (SELECT id, number, name, image_url FROM games WHERE version > ? ORDER BY +number)
         """,
         (since,),
     )

@@ -40,7 +40,7 @@ class PlayLog:
         return RecordedPlay(True, self.plays)
 
     def padded(self) -> bytes:
-        """The log with room for the next entries, at most a quarter of it: most appends keep the row's size."""
+        """The log with room for at most 15 more entries or a quarter: most appends keep the row's size."""
         step = max(16, 1 << max(0, self.plays.bit_length() - 3))
         room = -self.plays % step
         new = b"".join([number.to_bytes(NUMBER_BYTES, "little") for number, _ in self.appended])

@@ -43,21 +43,23 @@ class TruthFile:
             raise TruthUnavailableError(f"SQLite 3.37 or newer is needed, this Python has {sqlite3.sqlite_version}")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
+        except FileExistsError:
+            raise TruthUnavailableError(f"{self.path}: cannot be made: {self.path.parent} is not a folder") from None
         except OSError as error:
             raise TruthUnavailableError(f"{self.path}: cannot be made: {error.strerror}") from error
         with told_as_unavailable(self.path):
             connection = self.connect(cache_kib=WRITER_CACHE_KIB)
             try:
                 self._migrate(connection)
-                connection.execute("PRAGMA journal_mode = WAL")
+                when_free(connection, "PRAGMA journal_mode = WAL", BUSY_SECONDS)
                 (self.truth_id,) = connection.execute("SELECT id FROM truth").fetchone()
             finally:
                 connection.close()
         self._identity = self._identity_now()
 
-    def connect(self, *, cache_kib: int, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
+    def connect(self, *, cache_kib: int) -> sqlite3.Connection:
         """A connection that any one thread at a time may use, transactions begun by hand."""
-        connection = sqlite3.connect(self.path, timeout=busy_seconds, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA cache_size = -{cache_kib}")
         connection.execute(f"PRAGMA wal_autocheckpoint = {AUTOCHECKPOINT_PAGES}")
@@ -110,7 +112,7 @@ class TruthFile:
 @contextmanager
 def immediate(connection: sqlite3.Connection, wait_seconds: float) -> Iterator[None]:
     """A write transaction: committed at the end, rolled back by an exception."""
-    begin_immediate(connection, wait_seconds)
+    when_free(connection, "BEGIN IMMEDIATE", wait_seconds)
     try:
         yield
         connection.execute("COMMIT")
@@ -120,16 +122,17 @@ def immediate(connection: sqlite3.Connection, wait_seconds: float) -> Iterator[N
         raise
 
 
-def begin_immediate(connection: sqlite3.Connection, wait_seconds: float) -> None:
-    """Take the write lock, asking once a millisecond.
+def when_free(connection: sqlite3.Connection, statement: str, wait_seconds: float) -> None:
+    """Run a statement that takes a lock, asking once a millisecond.
 
-    SQLite's own busy handler soon sleeps 100 ms between two tries and would miss the short rests of an import: the
-    connection should have none. Raises sqlite3.OperationalError (SQLITE_BUSY) after `wait_seconds`.
+    SQLite's own busy handler soon sleeps 100 ms between two tries and would miss the short rests of an import, and it
+    is not asked at all where a change of the journal mode meets another connection. Raises sqlite3.OperationalError
+    (SQLITE_BUSY) after `wait_seconds`.
     """
     deadline = time.monotonic() + wait_seconds
     while True:
         try:
-            connection.execute("BEGIN IMMEDIATE")
+            connection.execute(statement)
         except sqlite3.OperationalError as error:
             if primary_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise

@@ -40,7 +40,8 @@ class Writer:
     def __init__(self, file: TruthFile, clock: Callable[[], float]) -> None:
         self._file = file
         self._clock = clock
-        self._connection = file.connect(cache_kib=WRITER_CACHE_KIB, busy_seconds=0.0)
+        self._connection = file.connect(cache_kib=WRITER_CACHE_KIB)
+        self._connection.execute("PRAGMA busy_timeout = 0")  # BEGIN IMMEDIATE is asked by `when_free`
         self._last_restart = 0.0
 
     def commit(self, writes: Sequence[Write]) -> Committed:
