@@ -20,7 +20,7 @@ from events.dead_letters import DeadLetters
 from events.event import PARTITIONS, Event
 from events.redis_streams import Delivery, EventLog, Partition
 from workers.fan_out import FanOut
-from workers.grace import with_grace
+from workers.grace import finish, with_grace
 from workers.outage import is_outage, pause_seconds
 
 T = TypeVar("T")
@@ -75,7 +75,8 @@ class FanOutConsumer:
                     await with_grace(self._work(deliveries), self._pace.stop_seconds)
                 await self._held(self._tidy)
         except asyncio.CancelledError:
-            await self._leave()
+            leaving = asyncio.ensure_future(self._leave())
+            await finish(leaving, self._pace.stop_seconds)
             raise
 
     async def _next(self) -> list[Delivery]:
@@ -102,23 +103,33 @@ class FanOutConsumer:
 
     async def _handle(self, batch: Sequence[Delivered]) -> None:
         """Fan a batch out and acknowledge it. One that an event breaks is halved until that one stands alone."""
+        failure: Exception | None = None
         try:
             await self._held(lambda: self._fan_out.handle([event for _, event in batch]))
         except Exception as error:
-            if len(batch) > 1:
-                half = len(batch) // 2
-                await self._handle(batch[:half])
-                await self._handle(batch[half:])
-            else:
-                await self._failed(batch[0], error)
-            return
-        await self._held(lambda: self._partition.acknowledge([delivery for delivery, _ in batch]))
+            failure = error
+        if failure is None:
+            await self._held(lambda: self._partition.acknowledge([delivery for delivery, _ in batch]))
+        elif len(batch) == 1:
+            await self._failed(batch[0], failure)
+        else:
+            half = len(batch) // 2
+            await self._handle(batch[:half])
+            await self._handle(batch[half:])
 
     async def _failed(self, delivered: Delivered, error: Exception) -> None:
         """Leave an event that failed for a later attempt, or set it aside when it has had all of them."""
         delivery, event = delivered
         attempts = await self._held(lambda: self._partition.count_failure(delivery))
-        self._log.error("event_failed", event_id=event.id, kind=event.kind, attempts=attempts, exc_info=error)
+        # The traceback once: a formatter takes its time, and a bug may fail every event of a kind.
+        self._log.error(
+            "event_failed",
+            event_id=event.id,
+            kind=event.kind,
+            attempts=attempts,
+            reason=_reason(error),
+            exc_info=error if attempts == 1 else None,
+        )
         if attempts < self._pace.attempts:
             self._left_for_later.add(delivery.id)
             return
@@ -126,13 +137,13 @@ class FanOutConsumer:
             # First of all: a missing view is slow, a wrong one is wrong.
             await self._held(lambda: self._fan_out.evict_concerned(event))
         except Exception as refusal:
-            self._log.error("event_not_set_aside", event_id=event.id, exc_info=refusal)
+            self._log.error("event_not_set_aside", event_id=event.id, reason=_reason(refusal))
             self._left_for_later.add(delivery.id)
             return
         await self._set_aside(delivery, error, attempts)
 
     async def _set_aside(self, delivery: Delivery, error: Exception, attempts: int) -> None:
-        reason = f"{type(error).__name__}: {error}"
+        reason = _reason(error)
         number = self._partition.number
         await self._held(lambda: self._dead_letters.set_aside(number, delivery, reason, attempts))
         await self._held(lambda: self._partition.acknowledge([delivery]))
@@ -160,16 +171,25 @@ class FanOutConsumer:
     @asynccontextmanager
     async def _kept(self, deliveries: Sequence[Delivery]) -> AsyncIterator[None]:
         """Show signs of life for these while they are worked on, however long that takes."""
-        keeper = asyncio.create_task(self._keep(deliveries))
+        done = asyncio.Event()
+        keeper = asyncio.create_task(self._keep(deliveries, done))
         try:
             yield
         finally:
-            keeper.cancel()
+            # Told and not cancelled: before Python 3.12 asyncio.wait_for, which redis-py uses, may lose a cancellation
+            # (CPython 86296), and whoever then waits for the task waits for ever.
+            done.set()
             await asyncio.gather(keeper, return_exceptions=True)
 
-    async def _keep(self, deliveries: Sequence[Delivery]) -> None:
-        while True:
-            await asyncio.sleep(self._pace.claim_idle_ms / 3_000)
+    async def _keep(self, deliveries: Sequence[Delivery], done: asyncio.Event) -> None:
+        while not done.is_set():
+            try:
+                async with asyncio.timeout(self._pace.claim_idle_ms / 3_000):
+                    await done.wait()
+            except TimeoutError:
+                pass
+            else:
+                return
             try:
                 await self._partition.keep(deliveries)
             except Exception as error:
@@ -184,18 +204,17 @@ class FanOutConsumer:
     async def _leave(self) -> None:
         """Work on what a read that was cancelled had already been given, and be forgotten if nothing is left."""
         try:
-            async with asyncio.timeout(self._pace.stop_seconds):
-                given = [
-                    delivery
-                    for delivery in await self._partition.own_pending(self._pace.batch)
-                    if delivery.id not in self._left_for_later
-                ]
-                if given:
-                    await self._work(given)
-                await self._partition.tidy(self._pace.forget_after_ms, leaving=True)
+            pending = await self._partition.own_pending(self._pace.batch)
+            given = [delivery for delivery in pending if delivery.id not in self._left_for_later]
+            if given:
+                await self._work(given)
+            await self._partition.tidy(self._pace.forget_after_ms, leaving=True)
         except Exception as error:
-            # Whatever is left is claimed by another consumer.
-            self._log.warning("fan_out_left_early", reason=f"{type(error).__name__}: {error}")
+            self._log.warning("fan_out_left_early", reason=_reason(error))  # what is left, another consumer claims
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def consumer_name() -> str:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 
 import structlog
 
+from workers.grace import CANCEL_AGAIN_SECONDS
+
 log = structlog.get_logger(__name__)
 
 #: A job that ran this long before it failed starts again after the first pause.
@@ -64,16 +66,17 @@ class Supervisor:
     async def stop(self) -> None:
         """Cancel all jobs and wait until they have put down what they held."""
         self._stopping = True
-        tasks, self._tasks = self._tasks, {}
-        for task in tasks.values():
-            task.cancel()
-        if not tasks:
-            return
-        done, late = await asyncio.wait(tasks.values(), timeout=self._stop_seconds)
-        for task in done:
-            if not task.cancelled() and (error := task.exception()) is not None:
-                log.error("job_failed_while_stopping", job=task.get_name(), exc_info=error)
-        for task in late:
+        running = set(self._tasks.values())
+        self._tasks = {}
+        deadline = time.monotonic() + self._stop_seconds
+        while running and (left := deadline - time.monotonic()) > 0:
+            for task in running:
+                task.cancel()
+            done, running = await asyncio.wait(running, timeout=min(left, CANCEL_AGAIN_SECONDS))
+            for task in done:
+                if not task.cancelled() and (error := task.exception()) is not None:
+                    log.error("job_failed_while_stopping", job=task.get_name(), exc_info=error)
+        for task in running:
             log.error("job_does_not_stop", job=task.get_name(), seconds=self._stop_seconds)
 
     def status(self) -> dict[str, JobStatus]:

@@ -1,0 +1,193 @@
+"""Fan-out: after the events of a change, every view says what the truth says, however they are dealt out."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from graph.sqlite import SQLiteGraph
+
+from events.event import Event
+from graph.social_graph import FriendshipRow, PlayRow
+from signals.views import FriendViews, Update
+from tests.workers.conftest import GAMES
+from tests.workers.views_of_truth import build_view, finish_build, true_counts
+from workers.fan_out import FanOut
+from workers.outbox_relay import event_of
+
+A, B, C, D = 101, 102, 103, 104
+
+
+@pytest.fixture
+def fan_out(graph: SQLiteGraph, views: FriendViews) -> FanOut:
+    return FanOut(graph, views)
+
+
+async def told(graph: SQLiteGraph) -> list[Event]:
+    """What the truth has to tell since it was asked last."""
+    events: list[Event] = []
+    while rows := await graph.outbox(500):
+        events += [event_of(row) for row in rows]
+        await graph.mark_published([row.id for row in rows])
+    return events
+
+
+async def befriend(graph: SQLiteGraph, *pairs: tuple[int, int]) -> None:
+    for user_id, friend_id in pairs:
+        await graph.set_friendship(user_id, friend_id, True)
+
+
+async def test_a_play_is_counted_by_friends_and_not_by_the_player(
+    graph: SQLiteGraph, views: FriendViews, fan_out: FanOut
+) -> None:
+    await befriend(graph, (A, B), (A, C), (B, D))
+    for viewer in (A, B, C, D):
+        await build_view(graph, views, viewer)
+    await told(graph)
+    await graph.record_play(A, 1)
+    await graph.record_play(B, 1)
+    await fan_out.handle(await told(graph))
+    number = (await graph.catalogue()).changed[0].number
+    assert await views.counts(A) == {number: 1}
+    assert await views.counts(B) == {number: 1}
+    assert await views.counts(C) == {number: 1}
+    assert await views.counts(D) == {number: 1}
+
+
+async def test_events_may_come_twice_in_any_order_and_together(
+    graph: SQLiteGraph, views: FriendViews, fan_out: FanOut
+) -> None:
+    await befriend(graph, (A, B), (A, C), (B, C))
+    for viewer in (A, B, C):
+        await build_view(graph, views, viewer)
+    for game in range(1, 11):
+        await graph.record_play(A, game)
+        await graph.record_play(B, GAMES + 1 - game)
+    await graph.set_friendship(A, B, False)
+    await befriend(graph, (A, D), (A, B))
+    events = await told(graph)
+    shuffled = events * 2
+    random.Random(1).shuffle(shuffled)
+    await fan_out.handle(shuffled[:30])
+    await fan_out.handle(shuffled[30:])
+    await fan_out.handle(shuffled[:30])
+    for viewer in (A, B, C):
+        assert await views.counts(viewer) == await true_counts(graph, viewer)
+
+
+async def test_a_gap_is_closed_from_the_log(graph: SQLiteGraph, views: FriendViews, fan_out: FanOut) -> None:
+    await befriend(graph, (A, B))
+    await build_view(graph, views, A)
+    await told(graph)
+    for game in (3, 2, 1):
+        await graph.record_play(B, game)
+    lost, _, last = await told(graph)
+    await fan_out.handle([last])
+    assert await views.counts(A) == await true_counts(graph, A) != {}
+    await fan_out.handle([lost])
+    assert await views.counts(A) == await true_counts(graph, A)
+
+
+async def test_long_histories_are_gained_when_two_become_friends_and_lost_when_they_part(
+    graph: SQLiteGraph, views: FriendViews, fan_out: FanOut
+) -> None:
+    for game in range(1, 31):
+        await graph.record_play(A, game)
+        await graph.record_play(B, game + 10)
+    await befriend(graph, (A, C))
+    for viewer in (A, B, C):
+        await build_view(graph, views, viewer)
+    await befriend(graph, (A, B))
+    await fan_out.handle(await told(graph))
+    assert len(await views.counts(A) or {}) == 30
+    assert await views.counts(A) == await true_counts(graph, A)
+    assert await views.counts(B) == await true_counts(graph, B)
+    await graph.set_friendship(B, A, False)
+    await fan_out.handle(await told(graph))
+    assert await views.counts(A) == {}
+    assert await views.counts(B) == {}
+    assert await views.counts(C) == await true_counts(graph, C) != {}
+
+
+async def test_an_import_reaches_the_views_that_exist(graph: SQLiteGraph, views: FriendViews, fan_out: FanOut) -> None:
+    await build_view(graph, views, A)
+    await graph.import_rows("friends", [FriendshipRow(A, B), FriendshipRow(C, A), FriendshipRow(B, C)])
+    await graph.import_rows("plays", [PlayRow(user, game) for user in (A, B, C) for game in (1, 2, user % 3 + 3)])
+    await fan_out.handle(await told(graph))
+    assert await views.counts(A) == await true_counts(graph, A) != {}
+    assert await views.token(B) is None
+    assert await views.token(C) is None
+
+
+async def test_a_change_met_while_a_view_is_built_is_in_it(
+    graph: SQLiteGraph, views: FriendViews, fan_out: FanOut
+) -> None:
+    await befriend(graph, (A, B))
+    token = await views.claim(A, "nonce")
+    assert token is not None
+    await told(graph)
+    await graph.record_play(B, 1)
+    await befriend(graph, (A, C))
+    await graph.import_rows("plays", [PlayRow(C, 2), PlayRow(B, 3)])
+    await fan_out.handle(await told(graph))
+    await finish_build(graph, views, A, token)
+    assert await views.counts(A) == await true_counts(graph, A) != {}
+
+
+async def test_the_log_is_read_after_an_edge_that_another_worker_had_brought(
+    graph: SQLiteGraph, views: FriendViews, fan_out: FanOut
+) -> None:
+    await build_view(graph, views, A)
+    await graph.record_play(B, 1)
+    await befriend(graph, (A, B))
+    events = await told(graph)
+    # A worker dies between EDGE and CATCHUP.
+    token = await views.token(A)
+    version, state = (await graph.visibilities(A, [B]))[B]
+    await views.edge(A, B, token, version, state)
+    assert await views.counts(A) == {}
+    await fan_out.handle(events)
+    assert await views.counts(A) == await true_counts(graph, A) != {}
+
+
+async def test_a_cursor_past_its_logs_end_evicts_the_view(
+    graph: SQLiteGraph, views: FriendViews, fan_out: FanOut
+) -> None:
+    await befriend(graph, (A, B))
+    await build_view(graph, views, A)
+    await build_view(graph, views, B)
+    await views.apply([Update(A, B, 1, 1), Update(A, B, 2, 2)])  # plays that the truth does not have
+    await told(graph)
+    await fan_out.handle([Event(1, "log", B)])
+    assert await views.token(A) is None
+    assert await views.token(B) is not None
+
+
+async def test_parting_from_one_whose_cursor_is_past_its_logs_end_evicts_the_view(
+    graph: SQLiteGraph, views: FriendViews, fan_out: FanOut
+) -> None:
+    await befriend(graph, (A, B))
+    await build_view(graph, views, A)
+    await views.apply([Update(A, B, 1, 1)])
+    await graph.set_friendship(A, B, False)
+    await fan_out.handle(await told(graph))
+    assert await views.token(A) is None
+
+
+async def test_the_views_an_event_concerns_are_evicted(graph: SQLiteGraph, views: FriendViews, fan_out: FanOut) -> None:
+    await befriend(graph, (A, B), (A, C), (C, D))
+    for viewer in (A, B, C, D):
+        await build_view(graph, views, viewer)
+    await fan_out.evict_concerned(Event(1, "play", A, 0, 1, 1))
+    assert [await views.token(viewer) is None for viewer in (A, B, C, D)] == [False, True, True, False]
+    await fan_out.evict_concerned(Event(2, "edge", A, D))
+    assert [await views.token(viewer) is None for viewer in (A, B, C, D)] == [True] * 4
+
+
+async def test_events_of_users_nobody_ever_saw_do_nothing(views: FriendViews, fan_out: FanOut) -> None:
+    await fan_out.handle([])
+    await fan_out.handle(
+        [Event(1, "play", 9, 0, 1, 1), Event(2, "log", 9), Event(3, "user", 9), Event(4, "edge", 8, 9)]
+    )
+    await fan_out.evict_concerned(Event(1, "play", 9, 0, 1, 1))
+    assert await views.resident_count() == 0
