@@ -1,0 +1,105 @@
+"""A step that was begun comes to its end, or is ended, when its job is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from workers.grace import finish, with_grace
+
+
+async def test_a_steps_result_and_error_come_through() -> None:
+    async def answer() -> int:
+        return 7
+
+    async def fail() -> None:
+        raise ZeroDivisionError
+
+    assert await with_grace(answer(), 1) == 7
+    with pytest.raises(ZeroDivisionError):
+        await with_grace(fail(), 1)
+
+
+@pytest.mark.parametrize("cancellations", [1, 3])
+async def test_a_step_ends_before_its_cancelled_job_does(cancellations: int) -> None:
+    begun, let_go = asyncio.Event(), asyncio.Event()
+    steps: list[str] = []
+
+    async def step() -> None:
+        begun.set()
+        await let_go.wait()
+        steps.append("step")
+
+    async def job() -> None:
+        try:
+            await with_grace(step(), 60)
+        finally:
+            steps.append("job")
+
+    task = asyncio.create_task(job())
+    await begun.wait()
+    for _ in range(cancellations):
+        task.cancel()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    let_go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert steps == ["step", "job"]
+
+
+async def test_a_step_that_takes_too_long_is_cancelled() -> None:
+    begun = asyncio.Event()
+    ended: list[str] = []
+
+    async def step() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("step")
+
+    task = asyncio.create_task(with_grace(step(), 0.01))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended == ["step"]
+
+
+async def test_a_step_that_fails_meanwhile_does_not_hide_the_cancellation() -> None:
+    begun, let_go = asyncio.Event(), asyncio.Event()
+
+    async def step() -> None:
+        begun.set()
+        await let_go.wait()
+        raise ZeroDivisionError
+
+    task = asyncio.create_task(with_grace(step(), 60))
+    await begun.wait()
+    task.cancel()
+    await asyncio.sleep(0)
+    let_go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_task_that_loses_cancellations_is_cancelled_until_it_ends() -> None:
+    lost = 0
+
+    async def losing() -> None:
+        nonlocal lost
+        while True:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                lost += 1
+                if lost == 3:
+                    raise
+
+    task = asyncio.create_task(losing())
+    await asyncio.sleep(0)
+    await finish(task, 0)
+    assert task.cancelled()
+    assert lost == 3
