@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,31 +10,6 @@ import pytest
 from tests.app.world import World, world
 
 USERS, FRIENDSHIPS, PLAYS, GAMES = 1_892, 12_717, 92_834, 17_632
-
-
-@pytest.fixture(scope="module")
-def imported(lastfm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder with the people, their friendships and plays, imported from the command line."""
-    folder = tmp_path_factory.mktemp("lastfm")
-    subprocess.run(
-        [
-            *(sys.executable, "-m", "cli", "import", "--games", lastfm / "games.tsv"),
-            *("--friends", lastfm / "friends.tsv", "--plays", lastfm / "plays.tsv"),
-        ],
-        env={**os.environ, "HEADCOUNT_DATA_DIR": str(folder)},
-        check=True,
-        capture_output=True,
-        timeout=100,
-    )
-    return folder
-
-
-@pytest.fixture
-def data_dir(imported: Path, tmp_path: Path) -> Path:
-    """A copy of the imported folder, for one test to change."""
-    folder = tmp_path / "data"
-    shutil.copytree(imported, folder, ignore=shutil.ignore_patterns("*.lock"))
-    return folder
 
 
 @pytest.fixture(scope="module")
