@@ -34,15 +34,31 @@ local numbers = redis.call(whole and 'HKEYS' or 'SMEMBERS', whole and lc or ld)
 if not whole and #numbers == 0 then
   return {now, more, 0, ''}
 end
-local counts = {}
-for from = 1, #numbers, 1000 do
-  local part = {unpack(numbers, from, math.min(from + 999, #numbers))}
-  local sessions = redis.call('HMGET', lc, unpack(part))
-  local people = redis.call('HMGET', lq, unpack(part))
-  for i, number in ipairs(part) do
-    counts[#counts + 1] = struct.pack('<I4I4I4', number, sessions[i] or 0, people[i] or 0)
+
+-- Counts of the games in `numbers`. Where they are many of a hash, it is read as one: a small hash is a list to Redis,
+-- and looking a field up reads half of it.
+local function counts_in(key)
+  local counts = {}
+  if redis.call('HLEN', key) < 8 * #numbers then
+    local pairs_of = redis.call('HGETALL', key)
+    for i = 1, #pairs_of, 2 do
+      counts[pairs_of[i]] = pairs_of[i + 1]
+    end
+  else
+    for from = 1, #numbers, 1000 do
+      local to = math.min(from + 999, #numbers)
+      for i, held in ipairs(redis.call('HMGET', key, unpack(numbers, from, to))) do
+        counts[numbers[from + i - 1]] = held
+      end
+    end
   end
+  return counts
+end
+
+local sessions, people, packed = counts_in(lc), counts_in(lq), {}
+for i, number in ipairs(numbers) do
+  packed[i] = struct.pack('<I4I4I4', number, sessions[number] or 0, people[number] or 0)
 end
 redis.call('DEL', ld)
 redis.call('SET', lt, ARGV[5])
-return {now, more, whole and (token and 2 or 3) or 1, table.concat(counts)}
+return {now, more, whole and (token and 2 or 3) or 1, table.concat(packed)}

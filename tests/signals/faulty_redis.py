@@ -7,13 +7,14 @@ import random
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from signals.redis import Argument, Reply, Script, SharedRedis
+from tests.signals.over_redis import OverRedis
 
 
-class FaultyRedis(SharedRedis):
+class FaultyRedis(OverRedis):
     """Runs scripts over another client; may run one twice, lose its reply, or never send it."""
 
     def __init__(self, redis: SharedRedis, rng: random.Random, fault_rate: float) -> None:
-        super().__init__(redis.client)
+        super().__init__(redis)
         self._rng = rng
         self.fault_rate = fault_rate
 

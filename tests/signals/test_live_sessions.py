@@ -21,15 +21,16 @@ from signals.live_sessions import (
 from signals.redis import Argument, Reply, RoundTrips, Script, SharedRedis, round_trips
 from signals.shards import SHARDS, shard_of
 from tests.signals.live_stage import TTL_SECONDS, LiveStage
+from tests.signals.over_redis import OverRedis
 
 G, H = 7, 8
 
 
-class WatchedRedis(SharedRedis):
+class WatchedRedis(OverRedis):
     """Notes script calls; may hold them back or fail them."""
 
     def __init__(self, redis: SharedRedis) -> None:
-        super().__init__(redis.client)
+        super().__init__(redis)
         self.items: list[int] = []  # how many each call carried
         self.open = asyncio.Event()
         self.open.set()
@@ -117,7 +118,7 @@ async def test_a_stalled_shard_holds_up_no_other(shared_redis: SharedRedis) -> N
         async def run(self, script: Script, keys: list[Argument], args: list[Argument]) -> Reply:
             if keys[0] == LIVE_KEYS[0][0]:
                 await self.open.wait()
-            return await SharedRedis.run(self, script, keys, args)
+            return await OverRedis.run(self, script, keys, args)
 
     stalls = OneShardStalls(shared_redis)
     stalls.open.clear()

@@ -14,15 +14,16 @@ from signals.change_feed import Changes
 from signals.live_sessions import beat_interval_ms
 from signals.live_totals import LiveTotals
 from signals.published_totals import CHANGES_KEPT
-from signals.redis import Argument, Reply, RoundTrips, Script, SharedRedis, round_trips
+from signals.redis import Argument, Reply, RoundTrips, Script, round_trips
 from tests.signals.live_stage import STALE_MAX_SECONDS, TTL_SECONDS, LiveStage
+from tests.signals.over_redis import OverRedis
 from tests.storm.redis_snapshot import RedisSnapshot
 from tests.waiting import until
 
 G, H, NEVER = 7, 8, 9
 
 
-class AwayRedis(SharedRedis):
+class AwayRedis(OverRedis):
     """Nobody answers while `away`."""
 
     away = False
@@ -82,7 +83,7 @@ async def test_ranked_by_sessions_then_number(stage: LiveStage) -> None:
 
 
 async def test_values_stay_while_redis_is_away_until_they_are_too_old_and_heal(stage: LiveStage) -> None:
-    away = AwayRedis(stage.redis.client)
+    away = AwayRedis(stage.redis)
     totals = stage.new_reader(away)
     await stage.live.beat(1, "s", G)
     await stage.recount()
@@ -342,7 +343,7 @@ async def test_a_subscriber_that_is_dropped_in_the_middle_is_collected(stage: Li
 
 
 async def test_the_refresh_loop_goes_on_after_redis_was_away(stage: LiveStage) -> None:
-    away = AwayRedis(stage.redis.client)
+    away = AwayRedis(stage.redis)
     totals = LiveTotals(away, 5, STALE_MAX_SECONDS, clock_ms=stage.clock.ms)
     away.away = True
     loop = asyncio.create_task(totals.run())

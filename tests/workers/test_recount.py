@@ -17,6 +17,7 @@ from signals.live_totals import LiveTotals
 from signals.published_totals import TOTALS_KEYS, Publication, PublishedTotals
 from signals.redis import Argument, Reply, Script, SharedRedis
 from tests.signals.live_stage import TTL_SECONDS, LiveStage
+from tests.signals.over_redis import OverRedis
 from tests.waiting import until
 from workers.lease import Lease
 from workers.recount import LEASE_NAME, LEASE_SECONDS, Recount
@@ -61,7 +62,7 @@ async def test_a_deposed_leader_cannot_publish(stage: LiveStage) -> None:
 async def test_a_deposed_leader_cannot_publish_what_it_counted_before(stage: LiveStage) -> None:
     """It stalls between counting and publishing, and another leads meanwhile."""
 
-    class Stalls(SharedRedis):
+    class Stalls(OverRedis):
         published = asyncio.Event()
 
         async def run(self, script: Script, keys: list[Argument], args: list[Argument]) -> Reply:
@@ -69,7 +70,7 @@ async def test_a_deposed_leader_cannot_publish_what_it_counted_before(stage: Liv
                 await self.published.wait()
             return await super().run(script, keys, args)
 
-    stalls = Stalls(stage.redis.client)
+    stalls = Stalls(stage.redis)
     old, new = stage.new_leader(stalls), stage.new_leader()
     await stage.live.beat(1, "s", G)
     assert await old.lead()
@@ -109,7 +110,7 @@ async def test_two_readers_of_the_shards_cost_each_other_only_work(stage: LiveSt
 
 
 async def test_a_lost_reply_costs_one_whole_read(stage: LiveStage) -> None:
-    class Loses(SharedRedis):
+    class Loses(OverRedis):
         lose = False
 
         async def run(self, script: Script, keys: list[Argument], args: list[Argument]) -> Reply:
@@ -118,7 +119,7 @@ async def test_a_lost_reply_costs_one_whole_read(stage: LiveStage) -> None:
                 raise RedisConnectionError("reply lost")
             return reply
 
-    loses = Loses(stage.redis.client)
+    loses = Loses(stage.redis)
     stage.leader = stage.new_leader(loses)
     await stage.live.beat(1, "s", G)
     await stage.recount()
@@ -132,7 +133,7 @@ async def test_a_lost_reply_costs_one_whole_read(stage: LiveStage) -> None:
 
 
 async def test_a_publication_whose_outcome_is_unknown_is_made_good(stage: LiveStage) -> None:
-    class Loses(SharedRedis):
+    class Loses(OverRedis):
         lose = ""
 
         async def run(self, script: Script, keys: list[Argument], args: list[Argument]) -> Reply:
@@ -143,7 +144,7 @@ async def test_a_publication_whose_outcome_is_unknown_is_made_good(stage: LiveSt
             return await super().run(script, keys, args)
 
     for lost in ("reply", "call"):
-        loses = Loses(stage.redis.client)
+        loses = Loses(stage.redis)
         await stage.end_the_lease()
         stage.leader = stage.new_leader(loses)
         await stage.live.beat(1, "s", G)
