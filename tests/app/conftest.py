@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.app.world import World, world
+from tests.served import Serve, Served, serve  # noqa: F401  # a fixture is found by its name here
 
 
 @pytest.fixture

@@ -1,18 +1,17 @@
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 from structlog.testing import capture_logs
 
 from server.graphql_http import GraphQLApp
 from server.limits import Limits
 from server.tokens import Tokens
+from tests.served import Serve, Served, serve  # noqa: F401  # a fixture is found by its name here
 from tests.server.small_schema import Context, Store, small_schema
 
 SECRET = b"an invented secret, long enough for any algorithm that a test forges a token with"
@@ -80,57 +79,6 @@ def lines() -> Any:
     """What is logged meanwhile."""
     with capture_logs() as captured:
         yield captured
-
-
-@dataclass
-class Served:
-    """An ASGI application behind a real server on a free port."""
-
-    port: int
-
-    def url(self, scheme: str, path: str = "/graphql") -> str:
-        return f"{scheme}://127.0.0.1:{self.port}{path}"
-
-
-Serve = Callable[[Any], Awaitable[Served]]
-
-
-@pytest.fixture
-async def serve() -> AsyncIterator[Serve]:
-    """Starts a server as the program does; all of them stop at the end of the test."""
-    running: list[tuple[uvicorn.Server, asyncio.Task[None]]] = []
-
-    async def start(app: Any) -> Served:
-        config = uvicorn.Config(
-            app,
-            port=0,
-            http="httptools",
-            ws="websockets-sansio",
-            loop="none",
-            lifespan="off",
-            access_log=False,
-            log_config=None,
-            proxy_headers=False,
-            ws_max_size=64 * 1024,
-            timeout_graceful_shutdown=2,
-        )
-        server = uvicorn.Server(config)
-        sock = config.bind_socket()
-        running.append((server, asyncio.create_task(server.serve([sock]))))
-        await until(lambda: server.started)
-        return Served(sock.getsockname()[1])
-
-    yield start
-    for server, task in running:
-        server.should_exit = True
-        await task
-
-
-async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
-    """Wait for a condition; fails where it does not come."""
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110  # it watches what has no event to wait for
-            await asyncio.sleep(0.005)
 
 
 def only_error(response: httpx.Response) -> dict[str, Any]:

@@ -13,7 +13,9 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
 
 from server.limits import Limits
-from tests.server.conftest import Edge, MakeEdge, Serve, Served, until
+from tests.served import Serve, Served
+from tests.server.conftest import Edge, MakeEdge
+from tests.waiting import until
 
 PROTOCOL = Subprotocol("graphql-transport-ws")
 

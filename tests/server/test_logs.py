@@ -13,7 +13,8 @@ from websockets.asyncio.client import connect
 
 from server.logs import without_tokens
 from server.tokens import Tokens
-from tests.server.conftest import SECRET, Edge, Served
+from tests.served import Served
+from tests.server.conftest import SECRET, Edge
 from tests.server.test_graphql_websocket import PROTOCOL, Socket
 from tests.server.test_tokens import BAD
 

@@ -1,0 +1,57 @@
+"""ASGI applications behind a real server, for what needs sockets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import uvicorn
+
+from tests.waiting import until
+
+
+@dataclass
+class Served:
+    """An ASGI application behind a real server on a free port."""
+
+    port: int
+
+    def url(self, scheme: str, path: str = "/graphql") -> str:
+        return f"{scheme}://127.0.0.1:{self.port}{path}"
+
+
+Serve = Callable[[Any], Awaitable[Served]]
+
+
+@pytest.fixture
+async def serve() -> AsyncIterator[Serve]:
+    """Starts a server as the program does; all of them stop at the end of the test."""
+    running: list[tuple[uvicorn.Server, asyncio.Task[None]]] = []
+
+    async def start(app: Any) -> Served:
+        config = uvicorn.Config(
+            app,
+            port=0,
+            http="httptools",
+            ws="websockets-sansio",
+            loop="none",
+            lifespan="off",
+            access_log=False,
+            log_config=None,
+            proxy_headers=False,
+            ws_max_size=64 * 1024,
+            timeout_graceful_shutdown=2,
+        )
+        server = uvicorn.Server(config)
+        sock = config.bind_socket()
+        running.append((server, asyncio.create_task(server.serve([sock]))))
+        await until(lambda: server.started)
+        return Served(sock.getsockname()[1])
+
+    yield start
+    for server, task in running:
+        server.should_exit = True
+        await task
