@@ -181,8 +181,9 @@ class SQLiteGraph:
         writer = self._writer
         if writer is None:
             raise TruthUnavailableError("the truth is not open")
-        committed = await asyncio.get_running_loop().run_in_executor(self._thread, work, writer)
+        loop = asyncio.get_running_loop()
+        committed = await loop.run_in_executor(self._thread, work, writer)
         if committed.told:
             for listener in self._listeners:
-                listener()
+                loop.call_soon(listener)  # not called from here: what it raises is not the failure of a commit
         return committed

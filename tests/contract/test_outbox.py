@@ -77,3 +77,17 @@ async def test_listeners_are_called_after_commits_that_tell(graph: SocialGraph) 
     await graph.import_rows("friends", [])
     assert called == 2
     await asyncio.gather(*tasks)
+
+
+async def test_a_listener_that_fails_fails_no_write(graph: SocialGraph) -> None:
+    await add_games(graph, 1)
+    loop = asyncio.get_running_loop()
+    noticed: list[object] = []
+    loop.set_exception_handler(lambda _, context: noticed.append(context["exception"]))
+
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    graph.on_commit(fail)
+    assert (await graph.record_play(1, 1)).first
+    assert len(noticed) == 1
