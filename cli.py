@@ -79,7 +79,7 @@ class Duration(click.ParamType[int]):
 
 
 @click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
-@click.version_option(package_name="headcount")
+@click.version_option(package_name="headcount", prog_name="headcount")
 def main() -> None:
     """Friends who played, and players right now: a GraphQL server for the two numbers under every game.
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_SECONDS = 60
@@ -51,3 +55,30 @@ class Headcount:
         assert done.stderr.startswith("Error: "), done.stderr
         assert done.stderr.count("\n") == 1, done.stderr
         return done.stderr.removeprefix("Error: ").rstrip("\n")
+
+
+class Server(NamedTuple):
+    """A server that answers."""
+
+    process: subprocess.Popen[str]
+    address: str
+
+
+@contextlib.contextmanager
+def served(headcount: Headcount, *options: str) -> Iterator[Server]:
+    """A server of the program's data folder on a free port, stopped at the end."""
+    process = headcount.start("serve", "--port", 0, *options)
+    try:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        found = re.search(r"http://\S+", first)
+        assert found is not None, first
+        yield Server(process, found[0])
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        try:
+            process.communicate(timeout=TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
