@@ -1,6 +1,6 @@
 """What live sessions cost: microseconds a heartbeat, bytes a session, milliseconds a recount.
 
-    python -m bench.live [--sessions 1000000] [--games 60000] [--each 5]
+    python -m bench.live [--sessions 1000000] [--games 20000] [--each 5]
 
 Heartbeats go through the program's own write path to a Redis started for this, with its append-only file on.
 """
@@ -156,7 +156,7 @@ async def main(sessions: int, games: int, each: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sessions", type=int, default=1_000_000, help="sessions in one game")
-    parser.add_argument("--games", type=int, default=60_000, help="games of the second part")
+    parser.add_argument("--games", type=int, default=20_000, help="games of the second part")
     parser.add_argument("--each", type=int, default=5, help="sessions in each of them")
     given = parser.parse_args()
     asyncio.run(main(given.sessions, given.games, given.each))
