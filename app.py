@@ -195,7 +195,8 @@ class Application:
             jobs["view-janitor"] = ViewJanitor(self.views, settings.view_idle_seconds).run
             jobs |= fan_out_jobs(self.events, fan_out, dead_letters)
             if self.options.demo:
-                jobs["demo-players"] = DemoPlayers(self.live_sessions, self.graph).run
+                ttl_seconds = settings.session_ttl_seconds
+                jobs["demo-players"] = DemoPlayers(self.live_sessions, self.graph, ttl_seconds=ttl_seconds).run
         return jobs
 
     async def _keep_catalogue_fresh(self) -> None:
@@ -231,9 +232,9 @@ def serve(settings: Settings, host: str, port: int, processes: int, *, workers: 
     with start_errors():
         if dev and not is_loopback(host):
             raise StartError(f"--dev hands out tokens, so it needs a loopback --host, not {host}")
-        tokens = make_tokens(settings, loopback=is_loopback(host))
         folder = DataFolder(settings.data_dir)
         folder.prepare()
+        tokens = make_tokens(settings, loopback=is_loopback(host))
         folder.lock("serve")
         configure_logging(settings.log_level)
         sock = listen(host, port)
