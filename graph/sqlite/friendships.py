@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import orjson
@@ -51,9 +51,15 @@ def _ends(user_id: int, other_id: int) -> tuple[int, int]:
 
 def change_edges(transaction: Transaction, changes: Sequence[EdgeChange]) -> list[EdgeAnswer | Exception]:
     """Set or clear flags, in order; creates the users of the edges that change."""
-    edges = _read_edges(transaction.connection, {(change.low, change.high) for change in changes})
     ids = {change.low for change in changes} | {change.high for change in changes}
-    states = read_states(transaction.connection, ids)
+    return write_edge_changes(transaction, changes, read_states(transaction.connection, ids))
+
+
+def write_edge_changes(
+    transaction: Transaction, changes: Sequence[EdgeChange], states: Mapping[int, int]
+) -> list[EdgeAnswer | Exception]:
+    """As `change_edges`, by whom the states of the users were read already; unknown users are not in them."""
+    edges = _read_edges(transaction.connection, {(change.low, change.high) for change in changes})
     deleted = {user_id for user_id, state in states.items() if is_deleted(state)}
     answers: list[EdgeAnswer | Exception] = []
     changed: dict[tuple[int, int], int] = {}

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Literal, cast
 
 from graph.social_graph import MAX_ID, ChangeKind, FriendshipRow, GameRow, PlayRow, UserRow
-from graph.sqlite.friendships import change_edges, friendship_change
+from graph.sqlite.friendships import EdgeChange, write_edge_changes
 from graph.sqlite.games import read_numbers, save_games
 from graph.sqlite.plays import read_play_logs, write_play_logs
 from graph.sqlite.transaction import Transaction
 from graph.sqlite.users import read_states, write_names
-from graph.visibility import is_deleted
+from graph.visibility import EdgeFlag, is_deleted
 
 LATEST_MS = 253_402_300_799_999  # the end of the year 9999
 
@@ -38,7 +39,7 @@ def import_batch(
 
 def import_games(transaction: Transaction, rows: Sequence[GameRow]) -> BadRows:
     """Create or change games."""
-    bad = _bad_ids((row.id,) for row in rows) | _bad_names(row.name for row in rows)
+    bad = _bad_ids([row.id for row in rows]) | _bad_names(row.name for row in rows)
     if not bad:
         save_games(transaction, rows)
     return bad
@@ -46,10 +47,10 @@ def import_games(transaction: Transaction, rows: Sequence[GameRow]) -> BadRows:
 
 def import_users(transaction: Transaction, rows: Sequence[UserRow]) -> BadRows:
     """Create or name users."""
-    bad = _bad_ids((row.id,) for row in rows) | _bad_names(row.name for row in rows)
+    ids = [row.id for row in rows]
+    bad = _bad_ids(ids) | _bad_names(row.name for row in rows)
     if not bad:
-        states = read_states(transaction.connection, {row.id for row in rows})
-        bad = _of_deleted_users([(row.id,) for row in rows], states)
+        bad = _of_deleted_users(read_states(transaction.connection, set(ids)), ids)
     if not bad:
         write_names(transaction, rows)
     return bad
@@ -57,33 +58,38 @@ def import_users(transaction: Transaction, rows: Sequence[UserRow]) -> BadRows:
 
 def import_friends(transaction: Transaction, rows: Sequence[FriendshipRow]) -> BadRows:
     """Befriend users; creates them."""
-    bad = _bad_ids(rows)
-    for index, (user_id, friend_id) in enumerate(rows):
+    users, friends = [row.user_id for row in rows], [row.friend_id for row in rows]
+    bad = _bad_ids(users, friends)
+    for index, (user_id, friend_id) in enumerate(zip(users, friends, strict=True)):
         if user_id == friend_id:
             bad.setdefault(index, f"user {user_id} cannot be a friend of themselves")
+    if bad:
+        return bad
+    states = read_states(transaction.connection, {*users, *friends})
+    bad = _of_deleted_users(states, users, friends)
     if not bad:
-        states = read_states(transaction.connection, {user_id for row in rows for user_id in row})
-        bad = _of_deleted_users(rows, states)
-    if not bad:
-        change_edges(transaction, [friendship_change(user_id, friend_id, True) for user_id, friend_id in rows])
+        befriend = EdgeFlag.FRIENDS
+        pairs = zip(users, friends, strict=True)
+        changes = [EdgeChange(a, b, befriend, True) if a < b else EdgeChange(b, a, befriend, True) for a, b in pairs]
+        write_edge_changes(transaction, changes, states)
     return bad
 
 
 def import_plays(transaction: Transaction, rows: Sequence[PlayRow]) -> BadRows:
     """Append plays to logs, a user's in the order of their times; creates users and games."""
-    bad = _bad_ids((row.user_id, row.game_id) for row in rows)
+    users, games = [row.user_id for row in rows], [row.game_id for row in rows]
+    bad = _bad_ids(users, games)
     for index, row in enumerate(rows):
         if row.played_at_ms is not None and not 0 <= row.played_at_ms <= LATEST_MS:
             bad.setdefault(index, f"{row.played_at_ms} is not a time (Unix milliseconds)")
     if bad:
         return bad
-    logs = read_play_logs(transaction.connection, {row.user_id for row in rows})
-    bad = _of_deleted_users([(row.user_id,) for row in rows], {log.user_id: log.state for log in logs.values()})
+    logs = read_play_logs(transaction.connection, set(users))
+    bad = _of_deleted_users({log.user_id: log.state for log in logs.values()}, users)
     if bad:
         return bad
-    game_ids = dict.fromkeys(row.game_id for row in rows)
-    numbers = read_numbers(transaction.connection, game_ids)
-    unknown = [GameRow(game_id, None) for game_id in game_ids if game_id not in numbers]
+    numbers = read_numbers(transaction.connection, set(games))
+    unknown = [GameRow(game_id, None) for game_id in dict.fromkeys(games) if game_id not in numbers]
     if unknown:
         numbers |= {game.id: game.number for game in save_games(transaction, unknown)}
     now_ms = transaction.now_ms
@@ -91,7 +97,7 @@ def import_plays(transaction: Transaction, rows: Sequence[PlayRow]) -> BadRows:
         (now_ms if played_at_ms is None else played_at_ms, user_id, numbers[game_id])
         for user_id, game_id, played_at_ms in rows
     ]
-    timed.sort(key=lambda play: play[0])  # stable: plays of one time keep the order of the rows
+    timed.sort(key=itemgetter(0))  # stable: plays of one time keep the order of the rows
     for played_at_ms, user_id, number in timed:
         logs[user_id].append(number, played_at_ms)
     write_play_logs(transaction, logs.values())
@@ -101,13 +107,16 @@ def import_plays(transaction: Transaction, rows: Sequence[PlayRow]) -> BadRows:
     return bad
 
 
-def _bad_ids(rows: Iterable[tuple[int, ...]]) -> dict[int, str]:
-    return {
-        index: f"{bad} is not an id (1..{MAX_ID})"
-        for index, ids in enumerate(rows)
-        for bad in ids
-        if not 1 <= bad <= MAX_ID
-    }
+def _bad_ids(*columns: Sequence[int]) -> dict[int, str]:
+    bad: dict[int, str] = {}
+    for column in columns:
+        if column and not 1 <= min(column) <= max(column) <= MAX_ID:
+            bad |= {
+                index: f"{wrong} is not an id (1..{MAX_ID})"
+                for index, wrong in enumerate(column)
+                if not 1 <= wrong <= MAX_ID
+            }
+    return bad
 
 
 def _bad_names(names: Iterable[str | None]) -> dict[int, str]:
@@ -120,10 +129,13 @@ def _bad_names(names: Iterable[str | None]) -> dict[int, str]:
     return bad
 
 
-def _of_deleted_users(rows: Sequence[tuple[int, ...]], states: Mapping[int, int]) -> dict[int, str]:
+def _of_deleted_users(states: Mapping[int, int], *columns: Sequence[int]) -> dict[int, str]:
     deleted = {user_id for user_id, state in states.items() if is_deleted(state)}
     if not deleted:
         return {}
     return {
-        index: f"user {user_id} was deleted" for index, ids in enumerate(rows) for user_id in ids if user_id in deleted
+        index: f"user {user_id} was deleted"
+        for column in columns
+        for index, user_id in enumerate(column)
+        if user_id in deleted
     }

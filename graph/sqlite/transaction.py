@@ -15,11 +15,11 @@ class Transaction:
 
     connection: sqlite3.Connection
     now_ms: int
-    _told: list[tuple[str, int, int, int, int]] = field(default_factory=list)
+    _told: list[tuple[ChangeKind, int, int, int, int]] = field(default_factory=list)
 
     def tell(self, kind: ChangeKind, user_id: int, *, other_id: int = 0, ordinal: int = 0, number: int = 0) -> None:
         """Add an outbox row; it is committed together with what it tells."""
-        self._told.append((kind.value, user_id, other_id, ordinal, number))
+        self._told.append((kind, user_id, other_id, ordinal, number))
 
     def write_outbox(self) -> bool:
         """Write the outbox rows. Returns whether there were any."""
