@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Awaitable, Collection
 
 import pytest
-from graph.sqlite import SQLiteGraph
 
 from events.event import Event
 from graph.social_graph import FriendshipRow, PlayRow
-from signals.views import FriendViews, Update
+from graph.sqlite import SQLiteGraph
+from graph.visibility import UserFlag, Visibility
+from signals.views import BuildStatus, FriendViews, Update
 from tests.workers.conftest import GAMES
 from tests.workers.views_of_truth import build_view, finish_build, true_counts
+from workers import fan_out as fan_out_module
 from workers.fan_out import FanOut
 from workers.outbox_relay import event_of
 
@@ -134,20 +137,89 @@ async def test_a_change_met_while_a_view_is_built_is_in_it(
     assert await views.counts(A) == await true_counts(graph, A) != {}
 
 
+async def test_a_change_is_in_a_view_whose_builder_had_read_too_early_and_ends_too_soon_to_be_told(
+    graph: SQLiteGraph, views: FriendViews, fan_out: FanOut, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await graph.record_play(B, 1)
+    await told(graph)
+    token = await views.claim(A, "nonce")
+    assert token is not None
+    await befriend(graph, (A, B))
+    read_visibilities = graph.visibilities
+    builds = 0
+
+    async def visibilities_while_a_build_ends(viewer_id: int, owner_ids: Collection[int]) -> dict[int, Visibility]:
+        nonlocal builds
+        builds += 1
+        if builds == 1:
+            assert (await views.build(A, token, "next", {}, {})).status == BuildStatus.BUILT  # no friends, it had read
+        return await read_visibilities(viewer_id, owner_ids)
+
+    monkeypatch.setattr(graph, "visibilities", visibilities_while_a_build_ends)
+    await fan_out.handle(await told(graph))
+    assert builds == 2
+    assert await views.counts(A) == await true_counts(graph, A) != {}
+
+
 async def test_the_log_is_read_after_an_edge_that_another_worker_had_brought(
     graph: SQLiteGraph, views: FriendViews, fan_out: FanOut
 ) -> None:
     await build_view(graph, views, A)
     await graph.record_play(B, 1)
+    await told(graph)
     await befriend(graph, (A, B))
-    events = await told(graph)
+    edge_events = await told(graph)
     # A worker dies between EDGE and CATCHUP.
     token = await views.token(A)
     version, state = (await graph.visibilities(A, [B]))[B]
     await views.edge(A, B, token, version, state)
     assert await views.counts(A) == {}
-    await fan_out.handle(events)
+    await fan_out.handle(edge_events)
     assert await views.counts(A) == await true_counts(graph, A) != {}
+
+
+async def test_those_who_hide_block_or_leave_are_not_counted_and_those_who_come_back_are(
+    graph: SQLiteGraph, views: FriendViews, fan_out: FanOut
+) -> None:
+    await befriend(graph, (A, B), (A, C), (A, D), (B, C))
+    for game in (1, 2, 3):
+        for user in (B, C, D):
+            await graph.record_play(user, game)
+    for viewer in (A, B, C):
+        await build_view(graph, views, viewer)
+
+    async def total_after(*changes: Awaitable[object]) -> int:
+        for change in changes:
+            await change
+        await fan_out.handle(await told(graph))
+        for viewer in (A, B, C):
+            assert await views.counts(viewer) == await true_counts(graph, viewer)
+        return sum((await views.counts(A) or {}).values())
+
+    assert await total_after() == 9
+    assert await total_after(graph.set_activity_hidden(B, True)) == 6
+    assert await total_after(graph.record_play(B, 4), graph.set_activity_hidden(C, True)) == 3
+    assert await total_after(graph.set_activity_hidden(B, False)) == 7
+    assert await total_after(graph.block(D, A, True)) == 4
+    assert await total_after(graph.block(D, A, False), graph.set_activity_hidden(C, False)) == 10
+    assert await total_after(graph.delete_user(D)) == 7
+
+
+async def test_plays_of_a_pulled_user_are_not_pushed(
+    graph: SQLiteGraph, views: FriendViews, fan_out: FanOut, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def state_of(user_id: int) -> int:
+        return int(UserFlag.PULL) if user_id == B else 0
+
+    monkeypatch.setattr(fan_out_module, "PULL_ASKED_FROM_FRIENDS", 2)
+    monkeypatch.setattr(graph, "user_state", state_of)
+    await befriend(graph, (A, B), (B, C), (A, C))
+    await build_view(graph, views, A)
+    await told(graph)
+    await graph.record_play(B, 1)
+    await graph.record_play(C, 2)
+    await fan_out.handle(await told(graph))
+    assert sum((await views.counts(A) or {}).values()) == 1
 
 
 async def test_a_cursor_past_its_logs_end_evicts_the_view(

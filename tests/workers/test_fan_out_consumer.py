@@ -208,7 +208,7 @@ async def test_one_poison_event_does_not_hold_up_the_others_of_its_batch(
     await publish(graph, log)
     never_set_aside = SOON._replace(attempts=1_000_000)
     async with consuming(log, failing, letters, never_set_aside):
-        await until(lambda: failing.failures > 20)
+        await until(lambda: failing.failures > 10)
 
         async def only_poison_left() -> bool:
             return sum(depth.undelivered + depth.pending for depth in await log.depths()) == 1
