@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Iterable
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import hiredis
 import redis.asyncio
+from redis.asyncio.connection import Connection, SSLConnection, UnixDomainSocketConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import NoScriptError, RedisError
@@ -55,13 +58,50 @@ def script(name: str, *, read_only: bool = False, prelude: str | None = None) ->
     return Script(name, read_only=read_only, prelude=prelude)
 
 
+class HiredisPacking:
+    """Commands packed by hiredis. redis-py's asyncio connections pack in Python, ten times slower where a script has
+    many keys (131 us against 13.5 us for 36).
+    """
+
+    def pack_command(self, *args: Any) -> list[bytes]:
+        """One command in Redis's protocol."""
+        return [hiredis.pack_command(args)]
+
+    def pack_commands(self, commands: Iterable[Iterable[Any]]) -> list[bytes]:
+        """Several commands, to be sent in one piece."""
+        return [b"".join([hiredis.pack_command(tuple(command)) for command in commands])]
+
+
+class TCPConnection(HiredisPacking, Connection):
+    """`redis://`."""
+
+
+class TLSConnection(HiredisPacking, SSLConnection):
+    """`rediss://`."""
+
+
+class UnixConnection(HiredisPacking, UnixDomainSocketConnection):
+    """`unix://`."""
+
+
+_CONNECTIONS = {Connection: TCPConnection, SSLConnection: TLSConnection, UnixDomainSocketConnection: UnixConnection}
+
+
 def connect(url: str, *, client_name: str, timeout_seconds: float = 2.0) -> redis.asyncio.Redis:
     """A redis-py client with Headcount's timeouts.
 
-    One retry and no back-off: every script here may be run twice (ARCHITECTURE, "compare and set"), and a caller has
-    a deadline of its own.
+    One retry and no back-off: every script here may be run twice (docs/exact-counts.md), and a caller has a deadline
+    of its own.
+
+    Args:
+        url: `redis://`, `rediss://` or `unix://`.
+        client_name: what `CLIENT LIST` shows.
+        timeout_seconds: to connect, and for each reply.
+
+    Raises:
+        ValueError: not such an address.
     """
-    return redis.asyncio.Redis.from_url(
+    client = redis.asyncio.Redis.from_url(
         url,
         client_name=client_name,
         socket_timeout=timeout_seconds,
@@ -70,6 +110,9 @@ def connect(url: str, *, client_name: str, timeout_seconds: float = 2.0) -> redi
         health_check_interval=0,
         decode_responses=False,
     )
+    pool = client.connection_pool
+    pool.connection_class = _CONNECTIONS[pool.connection_class]
+    return client
 
 
 class SharedRedis:
