@@ -109,9 +109,9 @@ def demo() -> Iterator[Served]:
         yield served
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """The system's Chromium, headless."""
+    """The system's Chromium, headless. For one module: while Playwright is up, no asynchronous test can run here."""
     found = os.environ.get("CHROMIUM") or next(
         filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
     )
