@@ -25,6 +25,7 @@ function Page() {
   const fetcher = useMemo(() => createFetcher(authorization), [authorization]);
   const [viewer, setViewer] = useState(() => new URLSearchParams(window.location.search).get("viewer") ?? "1");
   const [issued, setIssued] = useState(0);
+  const [asking, setAsking] = useState<string | null>(null);
   const [trouble, setTrouble] = useState<string | null>(null);
   const ready = !config.dev || issued > 0 || trouble !== null;
 
@@ -37,12 +38,19 @@ function Page() {
     async function renew() {
       let again = RENEW_MS;
       try {
-        const { token, expiresAt } = await fetchToken(viewer);
+        const coming = fetchToken(viewer).then((answer) => {
+          if (!left) {
+            authorization.set(answer.token);
+          }
+          return answer.expiresAt;
+        });
+        authorization.await(coming);
+        const expiresAt = await coming;
         if (left) {
           return;
         }
-        authorization.set(token);
         setTrouble(null);
+        setAsking(viewer);
         setIssued((count) => count + 1);
         again = Math.max(5_000, expiresAt.getTime() - Date.now() - RENEW_MS);
       } catch (error) {
@@ -105,6 +113,7 @@ function Page() {
         dev={config.dev}
         authorization={authorization}
         viewer={viewer}
+        asking={asking === viewer}
         trouble={trouble}
         issued={issued}
         onViewer={choose}

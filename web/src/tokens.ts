@@ -23,6 +23,7 @@ export async function fetchToken(userId: string): Promise<Token> {
 export class Authorization {
   private current: string | null = null;
   private readonly written = new Set<string>();
+  private coming: Promise<unknown> = Promise.resolve();
 
   get value(): string | null {
     return this.current;
@@ -31,6 +32,16 @@ export class Authorization {
   set(token: string): void {
     this.current = `Bearer ${token}`;
     this.written.add(this.current);
+  }
+
+  /** Let requests wait for this token: who presses play right after choosing a viewer asks as that viewer. */
+  await(coming: Promise<unknown>): void {
+    this.coming = coming.catch(() => undefined);
+  }
+
+  /** Resolves once the last token that was asked for is here, or could not be had. */
+  async settled(): Promise<void> {
+    await this.coming;
   }
 
   /** What to send for a header the page may have written long ago: the fresh one. */

@@ -7,6 +7,8 @@ interface Props {
   readonly dev: boolean;
   readonly authorization: Authorization;
   readonly viewer: string;
+  /** Whether the viewer's token is here. */
+  readonly asking: boolean;
   /** What went wrong with the last token, if anything. */
   readonly trouble: string | null;
   /** Grows with every token that the page got by itself, so that the headers editor shows it. */
@@ -16,7 +18,7 @@ interface Props {
 }
 
 /** The bar on top: who asks. Under `--dev` a user's number is enough; elsewhere a token is pasted. */
-export function ViewerBar({ dev, authorization, viewer, trouble, issued, onViewer, onReset }: Props) {
+export function ViewerBar({ dev, authorization, viewer, asking, trouble, issued, onViewer, onReset }: Props) {
   const apply = useHeaders(authorization, issued);
   const [number, setNumber] = useState(viewer);
   const [token, setToken] = useState("");
@@ -63,13 +65,19 @@ export function ViewerBar({ dev, authorization, viewer, trouble, issued, onViewe
       )}
       <button type="submit">{dev ? "Ask as this user" : "Use in all tabs"}</button>
       <span className="viewer-note" role="status">
-        {trouble ?? (dev ? `Asking as user ${viewer}. The demo world has users 1 to 2000 and games 1 to 300.` : "")}
+        {trouble ?? (dev ? note(viewer, asking) : "")}
       </span>
       <button type="button" className="quiet" onClick={onReset} title="Close all tabs and open the examples again">
         Examples
       </button>
     </form>
   );
+}
+
+function note(viewer: string, asking: boolean): string {
+  return asking
+    ? `Asking as user ${viewer}. The demo world has users 1 to 2000 and games 1 to 300.`
+    : `Asking for a token of user ${viewer}…`;
 }
 
 /** Keep the Authorization header of the tab in view current; each tab gets it when it comes into view. */
