@@ -248,6 +248,9 @@ class SocialGraph(Protocol):
         This is whom fan-out may have to tell; what they see is `visibilities`.
         """
 
+    async def blocked_page(self, user_id: int, first: int, after_id: int = 0) -> UserPage:
+        """Whom the user blocks, deleted ones left out, ids greater than `after_id`."""
+
     async def friend_page(self, user_id: int, first: int, after_id: int = 0) -> UserPage:
         """Friends as the user sees them (blocked either way and deleted ones left out), ids greater than `after_id`."""
 
@@ -262,6 +265,16 @@ class SocialGraph(Protocol):
             owner_ids: only these owners, and these whether they are seen or not (an off one has an empty log).
         """
 
+    async def invisible_users(self) -> dict[int, int]:
+        """Everybody who is hidden or deleted, and the version of their state."""
+
+    async def pulled_logs(self) -> dict[int, int]:
+        """Everybody with more friends than are pushed to (`UserFlag.PULL`), and the length of their log.
+
+        The flag changes in the transaction that befriends or parts: set past `fanout_max_friends` friendships, cleared
+        under nine tenths of it, each time with a USER row in the outbox.
+        """
+
     # The outbox
 
     async def outbox(self, limit: int) -> list[OutboxRow]:
@@ -269,6 +282,19 @@ class SocialGraph(Protocol):
 
     async def mark_published(self, row_ids: Collection[int]) -> None:
         """These rows were published; they will not be handed out again. They are kept for ten minutes."""
+
+    async def acknowledge(self, row_ids: Collection[int]) -> int:
+        """What followed from these rows is done. Returns the number of this batch, dense per truth (1, 2, 3 …)."""
+
+    async def acknowledged_batch(self) -> int:
+        """Number of the last batch, 0 before the first."""
+
+    async def unacknowledge_after(self, batch: int) -> int | None:
+        """Take back every batch later than `batch`: in one transaction their rows become unpublished again.
+
+        Returns how many rows did, or None where `batch` is older than what is still kept (ten minutes past
+        acknowledgement): then nobody can tell what came after it, and nothing was changed.
+        """
 
     # Imports and figures
 
