@@ -113,6 +113,13 @@ class UserPage(NamedTuple):
     has_next: bool
 
 
+class Deletions(NamedTuple):
+    """Ids of deleted users, and the number of the last deletion that is among them (or was before)."""
+
+    number: int
+    user_ids: list[int]
+
+
 class ChangeKind(StrEnum):
     """What an outbox row tells.
 
@@ -206,6 +213,13 @@ class SocialGraph(Protocol):
 
         Returns:
             True where this call deleted them, False where they were deleted already.
+        """
+
+    async def deletions(self, since: int = 0) -> Deletions:
+        """Who was deleted after the deletion numbered `since`; 0 is everybody. Cheap when nobody was.
+
+        Deletions are numbered in the order of their commits (gaps may be), so that nobody who asks with the number of
+        the last answer misses one.
         """
 
     # Plays

@@ -14,6 +14,7 @@ from graph.group_commit import GroupCommit
 from graph.query_count import count_query
 from graph.social_graph import (
     Catalogue,
+    Deletions,
     Friendship,
     FriendshipRow,
     Game,
@@ -111,6 +112,9 @@ class SQLiteGraph:
         changed: bool = await self._write(UserChange(user_id, UserFlag.DELETED, True))
         return changed
 
+    async def deletions(self, since: int = 0) -> Deletions:
+        return await self._readers.read(lambda connection: users.read_deletions(connection, since))
+
     async def record_play(self, user_id: int, game_id: int) -> RecordedPlay:
         recorded: RecordedPlay = await self._write(Play(user_id, game_id))
         return recorded
@@ -138,6 +142,11 @@ class SQLiteGraph:
             lambda connection: friendships.read_friend_page(connection, user_id, first, after_id)
         )
 
+    async def blocked_page(self, user_id: int, first: int, after_id: int = 0) -> UserPage:
+        return await self._readers.read(
+            lambda connection: friendships.read_blocked_page(connection, user_id, first, after_id)
+        )
+
     async def visibilities(self, viewer_id: int, owner_ids: Collection[int]) -> dict[int, Visibility]:
         return await self._readers.read(lambda connection: seen.read_visibilities(connection, viewer_id, owner_ids))
 
@@ -145,6 +154,9 @@ class SQLiteGraph:
         if owner_ids is None:
             return await self._readers.read(lambda connection: seen.read_seen_logs(connection, viewer_id))
         return await self._readers.read(lambda connection: seen.read_seen_logs_of(connection, viewer_id, owner_ids))
+
+    async def invisible_users(self) -> dict[int, int]:
+        return await self._readers.read(users.read_invisible_users)
 
     async def outbox(self, limit: int) -> list[OutboxRow]:
         return await self._readers.read(lambda connection: outbox.read_outbox(connection, limit))

@@ -128,22 +128,35 @@ def read_friends(connection: sqlite3.Connection, user_ids: Collection[int]) -> d
 
 def read_friend_page(connection: sqlite3.Connection, user_id: int, first: int, after_id: int) -> UserPage:
     """Friends of a user by ascending id: neither blocks the other, and the friend is not deleted; nor is the user."""
-    row = connection.execute(
+    friends = f"state & {FLAG_MASK} = {EdgeFlag.FRIENDS:d}"
+    return _read_page(connection, friends, friends, user_id, first, after_id)
+
+
+def read_blocked_page(connection: sqlite3.Connection, user_id: int, first: int, after_id: int) -> UserPage:
+    """Whom a user blocks, by ascending id, deleted ones left out; nobody for a deleted user."""
+    below, above = f"state & {EdgeFlag.HIGHER_BLOCKS:d}", f"state & {EdgeFlag.LOWER_BLOCKS:d}"
+    return _read_page(connection, below, above, user_id, first, after_id)
+
+
+def _read_page(
+    connection: sqlite3.Connection, below: str, above: str, user_id: int, first: int, after_id: int
+) -> UserPage:
+    """Users at the other ends of a user's edges: of those with lower ids where `below` holds, of others `above`."""
+    total, ids, names = connection.execute(
         f"""
-        WITH friends (id, name) AS (
+        WITH found (id, name) AS (
             SELECT u.id, u.name FROM (
-                SELECT low AS id FROM edges WHERE high = ?1 AND state & {FLAG_MASK} = {EdgeFlag.FRIENDS:d}
+                SELECT low AS id FROM edges WHERE high = ?1 AND {below}
                 UNION ALL
-                SELECT high FROM edges WHERE low = ?1 AND state & {FLAG_MASK} = {EdgeFlag.FRIENDS:d}
+                SELECT high FROM edges WHERE low = ?1 AND {above}
             ) AS f CROSS JOIN users AS u ON u.id = f.id
             WHERE NOT u.state & {UserFlag.DELETED:d}
                 AND NOT EXISTS (SELECT 1 FROM users WHERE id = ?1 AND state & {UserFlag.DELETED:d})
         )
-        SELECT (SELECT count(*) FROM friends), json_group_array(id), json_group_array(name)
-        FROM (SELECT id, name FROM friends WHERE id > ?2 ORDER BY id LIMIT ?3)
+        SELECT (SELECT count(*) FROM found), json_group_array(id), json_group_array(name)
+        FROM (SELECT id, name FROM found WHERE id > ?2 ORDER BY id LIMIT ?3)
         """,  # noqa: S608  # constants of ours
         (user_id, after_id, first + 1),
     ).fetchone()
-    total, ids, names = row
     users = [User(user_id, name) for user_id, name in zip(orjson.loads(ids), orjson.loads(names), strict=True)]
     return UserPage(users[:first], total, len(users) > first)

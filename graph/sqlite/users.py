@@ -6,10 +6,12 @@ import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from graph.social_graph import ChangeKind, User, UserDeletedError, UserRow
+import orjson
+
+from graph.social_graph import ChangeKind, Deletions, User, UserDeletedError, UserRow
 from graph.sqlite.columns import as_json, columns, write_rows
 from graph.sqlite.transaction import Transaction
-from graph.visibility import UserFlag, change_flags, is_deleted
+from graph.visibility import UserFlag, change_flags, is_deleted, version_of
 
 
 class UserChange(NamedTuple):
@@ -45,6 +47,26 @@ def read_states(connection: sqlite3.Connection, user_ids: Iterable[int]) -> dict
         (as_json(user_ids),),
     )
     return dict(zip(ids, states, strict=True))
+
+
+def read_invisible_users(connection: sqlite3.Connection) -> dict[int, int]:
+    """Everybody who is hidden or deleted, and the version of their state."""
+    ids, states = columns(
+        connection,
+        f"""
+        SELECT json_group_array(id), json_group_array(state) FROM users INDEXED BY users_invisible
+        WHERE state & {UserFlag.HIDDEN | UserFlag.DELETED:d}
+        """,  # noqa: S608  # a constant of ours
+    )
+    return {user_id: version_of(state) for user_id, state in zip(ids, states, strict=True)}
+
+
+def read_deletions(connection: sqlite3.Connection, since: int) -> Deletions:
+    """Who was deleted after the deletion with this number."""
+    number, ids = connection.execute(
+        "SELECT ifnull(max(number), ?1), json_group_array(user_id) FROM deletions WHERE number > ?1", (since,)
+    ).fetchone()
+    return Deletions(number, orjson.loads(ids))
 
 
 def create_users(transaction: Transaction, user_ids: Iterable[int]) -> None:
@@ -85,6 +107,7 @@ def change_users(transaction: Transaction, changes: Sequence[UserChange]) -> lis
     states = read_states(transaction.connection, {change.user_id for change in changes})
     answers: list[bool | Exception] = []
     changed: set[int] = set()
+    deleted: list[tuple[int]] = []
     for user_id, flag, on in changes:
         before = states.get(user_id, 0)
         if is_deleted(before) and not (on and flag == UserFlag.DELETED):
@@ -94,6 +117,8 @@ def change_users(transaction: Transaction, changes: Sequence[UserChange]) -> lis
         if after != before:
             states[user_id] = after
             changed.add(user_id)
+            if flag == UserFlag.DELETED:
+                deleted.append((user_id,))
             transaction.tell(ChangeKind.USER, user_id)
         answers.append(after != before)
     if changed:
@@ -102,4 +127,5 @@ def change_users(transaction: Transaction, changes: Sequence[UserChange]) -> lis
             "INSERT INTO users (id, state) VALUES {rows} ON CONFLICT (id) DO UPDATE SET state = excluded.state",
             [(user_id, states[user_id]) for user_id in sorted(changed)],
         )
+    write_rows(transaction.connection, "INSERT INTO deletions (user_id) VALUES {rows}", deleted)
     return answers

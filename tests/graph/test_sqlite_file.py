@@ -138,7 +138,7 @@ async def test_a_migration_keeps_what_was_there(
     truth_id = graph.truth_id
     await graph.close()
     shutil.copytree(truth_file.MIGRATIONS, tmp_path / "migrations")
-    (tmp_path / "migrations" / "0002_more.sql").write_text("CREATE TABLE more (id INTEGER);\n")
+    (tmp_path / "migrations" / "9999_more.sql").write_text("CREATE TABLE more (id INTEGER);\n")
     monkeypatch.setattr(truth_file, "MIGRATIONS", tmp_path / "migrations")
     again = SQLiteGraph(path)
     await again.open()
