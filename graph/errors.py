@@ -27,5 +27,9 @@ class TruthUnavailableError(GraphError):
     """The store does not answer, is full, or lost the connection; the text says which."""
 
 
+class TruthUnreachableError(TruthUnavailableError):
+    """The store does not answer just now and may do so later: a start goes on without it, and asks again."""
+
+
 class TruthReplacedError(GraphError):
     """Another truth (a restored one) stands where this process opened one: what is derived must be emptied."""

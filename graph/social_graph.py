@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple, Protocol
 from graph.errors import GraphError as GraphError
 from graph.errors import TruthReplacedError as TruthReplacedError
 from graph.errors import TruthUnavailableError as TruthUnavailableError
+from graph.errors import TruthUnreachableError as TruthUnreachableError
 from graph.errors import UnknownGameError as UnknownGameError
 from graph.errors import UserDeletedError as UserDeletedError
 from graph.visibility import CursorState, Visibility
@@ -295,10 +296,17 @@ class SocialGraph(Protocol):
         """The oldest rows not yet published, in the order of their commits."""
 
     async def mark_published(self, row_ids: Collection[int]) -> None:
-        """These rows were published; they will not be handed out again. They are kept for ten minutes."""
+        """These rows were published; they will not be handed out again, unless `unacknowledge_after` says so.
+
+        They are kept until they are acknowledged, and for ten minutes more.
+        """
 
     async def acknowledge(self, row_ids: Collection[int]) -> int:
-        """What followed from these rows is done. Returns the number of this batch, dense per truth (1, 2, 3 …)."""
+        """What followed from these rows is done. Returns the number of this batch, dense per truth (1, 2, 3 …).
+
+        An empty batch has a number too, and unknown rows are left out. A row that has a batch keeps it. A number never
+        comes again, also when `unacknowledge_after` has emptied its batch.
+        """
 
     async def acknowledged_batch(self) -> int:
         """Number of the last batch, 0 before the first."""
@@ -306,8 +314,9 @@ class SocialGraph(Protocol):
     async def unacknowledge_after(self, batch: int) -> int | None:
         """Take back every batch later than `batch`: in one transaction their rows become unpublished again.
 
-        Returns how many rows did, or None where `batch` is older than what is still kept (ten minutes past
-        acknowledgement): then nobody can tell what came after it, and nothing was changed.
+        So do rows that were published and never acknowledged: where they were published to may have forgotten them.
+        Returns how many rows did, or None where a row of a later batch has been dropped already (ten minutes past
+        acknowledgement): then nobody can tell what came after `batch`, and nothing was changed.
         """
 
     # Imports and figures

@@ -164,6 +164,17 @@ class SQLiteGraph:
     async def mark_published(self, row_ids: Collection[int]) -> None:
         await self._write(lambda transaction: outbox.mark_published(transaction, row_ids))
 
+    async def acknowledge(self, row_ids: Collection[int]) -> int:
+        batch: int = await self._write(lambda transaction: outbox.acknowledge(transaction, row_ids))
+        return batch
+
+    async def acknowledged_batch(self) -> int:
+        return await self._readers.read(outbox.read_acknowledged_batch)
+
+    async def unacknowledge_after(self, batch: int) -> int | None:
+        rows: int | None = await self._write(lambda transaction: outbox.unacknowledge_after(transaction, batch))
+        return rows
+
     async def import_rows(
         self,
         kind: Literal["games", "users", "friends", "plays"],

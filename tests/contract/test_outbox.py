@@ -46,8 +46,9 @@ async def test_ids_never_come_again_when_old_rows_are_dropped(graph: SocialGraph
         assert row.ordinal == game
         seen.append(row.id)
         await graph.mark_published([row.id])
+        await graph.acknowledge([row.id])
         truth.clock.now += 3_600
-        await graph.mark_published([])
+        await graph.acknowledge([])
     assert seen == sorted(set(seen))
 
 

@@ -316,20 +316,22 @@ async def test_a_long_wal_is_started_again(graph: SQLiteGraph, path: Path, monke
     assert len(await graph.played_games(1)) == 3
 
 
-async def test_rows_published_long_ago_are_dropped(path: Path) -> None:
+async def test_rows_acknowledged_long_ago_are_dropped(path: Path) -> None:
     now = 1_750_000_000.0
     graph = SQLiteGraph(path, clock=lambda: now)
     await graph.open()
     await graph.import_rows("plays", [PlayRow(user, 1) for user in range(1, 2_001)])
     rows = await graph.outbox(1_500)
     await graph.mark_published([row.id for row in rows])
+    now += 3_600
+    await graph.acknowledge([row.id for row in rows])
     connection = sqlite3.connect(path)
     now += 599
-    await graph.mark_published([])
+    await graph.acknowledge([])
     assert connection.execute("SELECT count(*) FROM outbox").fetchone() == (2_000,)
     now += 2
-    await graph.mark_published([])
-    await graph.mark_published([])
+    await graph.acknowledge([])
+    await graph.acknowledge([])
     assert connection.execute("SELECT count(*) FROM outbox").fetchone() == (500,)
     assert len(await graph.outbox(1_000)) == 500
     connection.close()
