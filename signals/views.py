@@ -256,6 +256,10 @@ class FriendViews:
         )
         return [int(viewer) for reply in replies for viewer in reply][:limit]
 
+    async def residents(self, shard: int) -> list[int]:
+        """The viewers of a shard who have a view, or one being built, those read longest ago first."""
+        return [int(viewer) for viewer in await self._redis.call("ZRANGE", view_keys.last_reads(shard), 0, -1)]
+
     async def resident_count(self) -> int:
         """How many views there are, those being built included."""
         return sum(await _all(self._redis.call("ZCARD", view_keys.last_reads(shard)) for shard in range(SHARDS)))
