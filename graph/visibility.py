@@ -62,6 +62,20 @@ def is_deleted(state: int) -> bool:
     return bool(state & _DELETED)
 
 
+def is_pulled(friends: int, max_friends: int, *, before: bool) -> bool:
+    """Whether a user's plays are pulled by their friends' pages and not pushed to them.
+
+    Past `max_friends` friendships they are, and until there are fewer than nine tenths of it, so that who stands at the
+    limit does not cross it with every change.
+
+    Args:
+        friends: how many friendships the user has.
+        max_friends: the setting FANOUT_MAX_FRIENDS.
+        before: whether they were pulled so far.
+    """
+    return 10 * friends >= 9 * max_friends if before else friends > max_friends
+
+
 def change_flags(packed: int, *, set_flags: int = 0, clear_flags: int = 0) -> int:
     """The packed state after a change: same version where no flag moves, else the next one."""
     flags = packed & FLAG_MASK
