@@ -1,7 +1,8 @@
 """The event log on Redis Streams: a stream a partition, one consumer group, at least once.
 
-Keys, each partition on a hash tag of its own: `ev:{eN}` the stream, one entry an event, field `e`; `ef:{eN}` a hash of
-entry id to the number of times its handling failed.
+Keys, each partition on a hash tag of its own: `ev:{eN}` the stream, one entry an event, field `e` and in `t` the id of
+its truth; `ef:{eN}` a hash of entry id to the number of times its handling failed; `mk:{eN}` what its publisher wrote
+last (`events.publisher`).
 """
 
 from __future__ import annotations
@@ -28,11 +29,20 @@ def stream_key(partition: int) -> str:
     return f"ev:{{e{partition}}}"
 
 
+def failures_key(partition: int) -> str:
+    """The key of how often the handling of a partition's entries failed."""
+    return f"ef:{{e{partition}}}"
+
+
 class Delivery(NamedTuple):
-    """An entry given to one consumer, who has to acknowledge it. `data` is the event as it was written."""
+    """An entry given to one consumer, who has to acknowledge it.
+
+    `data` is the event as it was written; `truth_id` that of the truth it is an event of, empty where nobody said.
+    """
 
     id: str
     data: bytes
+    truth_id: str = ""
 
 
 class Depth(NamedTuple):
@@ -95,7 +105,7 @@ class Partition:
         self.consumer = consumer
         self._client = client
         self._stream = stream_key(number)
-        self._failures = f"ef:{{e{number}}}"
+        self._failures = failures_key(number)
 
     async def read(self, limit: int, block_ms: int) -> list[Delivery]:
         """Entries that no consumer was given yet; waits up to `block_ms` milliseconds for one."""
@@ -174,7 +184,11 @@ class Partition:
 
 def _deliveries(entries: Any) -> list[Delivery]:
     # An entry that was deleted while pending comes without fields: there is nothing left to do for it.
-    return [Delivery(_text(entry_id), fields.get(b"e", b"")) for entry_id, fields in entries if fields]
+    return [
+        Delivery(_text(entry_id), fields.get(b"e", b""), _text(fields.get(b"t", b"")))
+        for entry_id, fields in entries
+        if fields
+    ]
 
 
 def _text(value: bytes | str) -> str:

@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 from collections.abc import Iterable
 from contextvars import ContextVar
+from copy import copy
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -48,8 +49,19 @@ class Script:
         folder = Path(__file__).parent / "lua"
         self.name = name
         self.source = "".join((folder / f"{part}.lua").read_text() for part in (prelude, name) if part)
-        self.sha = hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest()
+        self.sha = _digest(self.source)
         self.command = "EVALSHA_RO" if read_only else "EVALSHA"
+
+    def behind(self, prelude: Script) -> Script:
+        """The script with another before it, which may return instead of it."""
+        script = copy(self)
+        script.source = prelude.source + self.source
+        script.sha = _digest(script.source)
+        return script
+
+
+def _digest(source: str) -> str:
+    return hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
 
 
 @lru_cache

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from redis.exceptions import AskError, MovedError, TryAgainError
 
 from signals import view_keys
+from signals.fence import Fence
 from signals.outcome import BuildResult, BuildStatus, Outcome
 from signals.redis import Argument, Reply, Script, SharedRedis, script
 from signals.shards import SHARDS, shard_of
@@ -59,10 +60,15 @@ class FriendViews:
     Args:
         redis: where they are.
         dead_build_seconds: age after which a build counts as dead.
+        fence: what scripts that write are run behind; None where there is one truth for certain (tests), and to evict
+            what is of another.
     """
 
-    def __init__(self, redis: SharedRedis, *, dead_build_seconds: float = DEAD_BUILD_SECONDS) -> None:
+    def __init__(
+        self, redis: SharedRedis, *, dead_build_seconds: float = DEAD_BUILD_SECONDS, fence: Fence | None = None
+    ) -> None:
         self._redis = redis
+        self._fence = fence
         self._dead_build_microseconds = int(dead_build_seconds * 1_000_000)
         self._page = script("page", read_only=True)
         self._view = script("view", read_only=True)
@@ -103,7 +109,11 @@ class FriendViews:
 
     async def token(self, viewer_id: int) -> str | None:
         """What stands in `st`: the token of the view or of its builder; None where there is neither."""
-        reply = await self._redis.call("GET", f"st:{view_keys.tag(viewer_id)}")
+        key = f"st:{view_keys.tag(viewer_id)}"
+        if self._fence is None:
+            reply = await self._redis.call("GET", key)
+        else:
+            reply = await self._fence.read(self._redis, shard_of(viewer_id), "GET", key)
         return None if reply is None else reply.decode()
 
     # Building and leaving
@@ -119,8 +129,9 @@ class FriendViews:
             The token to build with, or None: the view is ready, or somebody has begun to build it in the last seconds.
         """
         tag = view_keys.tag(viewer_id)
-        keys: list[Argument] = [f"st:{tag}", f"dt:{tag}", view_keys.last_reads(shard_of(viewer_id))]
-        reply = await self._run(self._claim, keys, [nonce, viewer_id, self._dead_build_microseconds])
+        shard = shard_of(viewer_id)
+        keys: list[Argument] = [f"st:{tag}", f"dt:{tag}", view_keys.last_reads(shard)]
+        reply = await self._run(self._claim, shard, keys, [nonce, viewer_id, self._dead_build_microseconds])
         return None if reply is None else reply.decode()
 
     async def build(
@@ -141,9 +152,11 @@ class FriendViews:
             counts: game number to count, summed from exactly the entries before those cursors.
         """
         tag = view_keys.tag(viewer_id)
+        shard = shard_of(viewer_id)
         keys: list[Argument] = [f"st:{tag}", f"ec:{tag}", f"pl:{tag}", f"dt:{tag}"]
-        keys += [view_keys.last_reads(shard_of(viewer_id)), *view_keys.buckets(tag)]
-        status, *rest = await self._run(self._build, keys, [token, next_nonce, viewer_id, *encode_view(edges, counts)])
+        keys += [view_keys.last_reads(shard), *view_keys.buckets(tag)]
+        args: list[Argument] = [token, next_nonce, viewer_id, *encode_view(edges, counts)]
+        status, *rest = await self._run(self._build, shard, keys, args)
         if status != BuildStatus.DIRTY:
             return BuildResult(BuildStatus(status))
         following, dirty = rest
@@ -158,7 +171,7 @@ class FriendViews:
                 keys: list[Argument] = [view_keys.last_reads(shard)]
                 for viewer_id in part:
                     keys += view_keys.whole_view(view_keys.tag(viewer_id))
-                calls.append(self._run(self._evict, keys, [*part]))
+                calls.append(self._run(self._evict, shard, keys, [*part]))
         await _all(calls)
 
     # What fan-out does
@@ -192,7 +205,8 @@ class FriendViews:
         keys += [f"dt:{tag}" for tag in tags]
         entries = [part for update in updates for part in (update.ordinal, update.number >> 6)]
         packed = packed_numbers(len(entries)).pack(*entries)
-        return await self._run(self._apply, keys, [packed, *[update.owner_id for update in updates]])
+        shard = shard_of(updates[0].viewer_id)
+        return await self._run(self._apply, shard, keys, [packed, *[update.owner_id for update in updates]])
 
     async def edge(
         self, viewer_id: int, owner_id: int, token: str | None, version: int, state: int, log: bytes = b""
@@ -220,7 +234,7 @@ class FriendViews:
             args += (log, buckets)
         else:
             args += (b"", b"")
-        return Outcome(await self._run(self._edge, keys, args))
+        return Outcome(await self._run(self._edge, shard_of(viewer_id), keys, args))
 
     async def catch_up(self, viewer_id: int, owner_id: int, log: bytes) -> Outcome:
         """Count everything of an owner's log that lies past the cursor.
@@ -236,7 +250,7 @@ class FriendViews:
         tag = view_keys.tag(viewer_id)
         bucket_keys, buckets = view_keys.buckets_of_log(tag, log)
         keys: list[Argument] = [f"st:{tag}", f"ec:{tag}", f"dt:{tag}", *bucket_keys]
-        return Outcome(await self._run(self._catch_up, keys, [owner_id, log, buckets]))
+        return Outcome(await self._run(self._catch_up, shard_of(viewer_id), keys, [owner_id, log, buckets]))
 
     # Who is read
 
@@ -264,14 +278,19 @@ class FriendViews:
         """How many views there are, those being built included."""
         return sum(await _all(self._redis.call("ZCARD", view_keys.last_reads(shard)) for shard in range(SHARDS)))
 
-    async def _run(self, script: Script, keys: list[Argument], args: list[Argument]) -> Reply:
+    async def _run(self, script: Script, shard: int, keys: list[Argument], args: list[Argument]) -> Reply:
         # A writing script on a slot that is half moved has done nothing; the move takes moments.
         for seconds in _TRY_AGAIN_SECONDS:
             try:
-                return await self._redis.run(script, keys, args)
+                return await self._run_once(script, shard, keys, args)
             except TryAgainError:
                 await asyncio.sleep(seconds)
-        return await self._redis.run(script, keys, args)
+        return await self._run_once(script, shard, keys, args)
+
+    async def _run_once(self, script: Script, shard: int, keys: list[Argument], args: list[Argument]) -> Reply:
+        if self._fence is None:
+            return await self._redis.run(script, keys, args)
+        return await self._fence.run(self._redis, script, shard, keys, args)
 
 
 def _by_shard(viewer_ids: Sequence[int]) -> dict[int, list[int]]:

@@ -1,7 +1,8 @@
 """One partition's consumer: reads batches of events, has them fanned out, and acknowledges what is done.
 
-At least once: an entry is acknowledged after everything of its event was applied. An entry that was not, because its
-handling failed or its worker died, is claimed again by whichever consumer comes by once it has been idle for a while.
+At least once: an entry is acknowledged after everything of its event was applied, first in the truth and then here. An
+entry that was not, because its handling failed or its worker died, is claimed again by whichever consumer comes by once
+it has been idle for a while.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import structlog
 from events.dead_letters import DeadLetters
 from events.event import PARTITIONS, Event
 from events.redis_streams import Delivery, EventLog, Partition
+from workers.acknowledgements import Acknowledgements
 from workers.fan_out import FanOut
 from workers.grace import finish, with_grace
 from workers.outage import is_outage, pause_seconds
@@ -56,10 +58,18 @@ class Delivered(NamedTuple):
 class FanOutConsumer:
     """Brings what one partition tells to the views."""
 
-    def __init__(self, partition: Partition, fan_out: FanOut, dead_letters: DeadLetters, pace: Pace) -> None:
+    def __init__(
+        self,
+        partition: Partition,
+        fan_out: FanOut,
+        dead_letters: DeadLetters,
+        pace: Pace,
+        acknowledgements: Acknowledgements | None,
+    ) -> None:
         self._partition = partition
         self._fan_out = fan_out
         self._dead_letters = dead_letters
+        self._acknowledgements = acknowledgements
         self._pace = pace
         self._claim_at = 0.0
         self._tidy_at = 0.0
@@ -93,13 +103,20 @@ class FanOutConsumer:
     async def _work(self, deliveries: Sequence[Delivery]) -> None:
         async with self._kept(deliveries):
             readable: list[Delivered] = []
+            foreign: list[Delivery] = []
             for delivery in deliveries:
+                if self._is_of_another_truth(delivery):
+                    foreign.append(delivery)
+                    continue
                 try:
                     readable.append(Delivered(delivery, Event.decode(delivery.data)))
                 except ValueError as error:
                     await self._set_aside(delivery, error, 1)
             if readable:
                 await self._handle(readable)
+            if foreign:
+                self._log.warning("events_of_another_truth_dropped", count=len(foreign))
+                await self._acknowledge([], foreign)
 
     async def _handle(self, batch: Sequence[Delivered]) -> None:
         """Fan a batch out and acknowledge it. One that an event breaks is halved until that one stands alone."""
@@ -109,7 +126,7 @@ class FanOutConsumer:
         except Exception as error:
             failure = error
         if failure is None:
-            await self._held(lambda: self._partition.acknowledge([delivery for delivery, _ in batch]))
+            await self._acknowledge([event.id for _, event in batch], [delivery for delivery, _ in batch])
         elif len(batch) == 1:
             await self._failed(batch[0], failure)
         else:
@@ -140,13 +157,26 @@ class FanOutConsumer:
             self._log.error("event_not_set_aside", event_id=event.id, reason=_reason(refusal))
             self._left_for_later.add(delivery.id)
             return
-        await self._set_aside(delivery, error, attempts)
+        await self._set_aside(delivery, error, attempts, event)
 
-    async def _set_aside(self, delivery: Delivery, error: Exception, attempts: int) -> None:
+    def _is_of_another_truth(self, delivery: Delivery) -> bool:
+        """Left over in a stream from before another truth took its place: it says something else here."""
+        if self._acknowledgements is None or not delivery.truth_id:
+            return False
+        return delivery.truth_id != self._acknowledgements.truth_id
+
+    async def _acknowledge(self, row_ids: Sequence[int], deliveries: Sequence[Delivery]) -> None:
+        """First in the truth: what is known there to be done, Redis may forget and be told again."""
+        if self._acknowledgements is not None and row_ids:
+            acknowledgements = self._acknowledgements
+            await self._held(lambda: acknowledgements.acknowledge(row_ids))
+        await self._held(lambda: self._partition.acknowledge(deliveries))
+
+    async def _set_aside(self, delivery: Delivery, error: Exception, attempts: int, event: Event | None = None) -> None:
         reason = _reason(error)
         number = self._partition.number
         await self._held(lambda: self._dead_letters.set_aside(number, delivery, reason, attempts))
-        await self._held(lambda: self._partition.acknowledge([delivery]))
+        await self._acknowledge([event.id] if event is not None else [], [delivery])
         self._left_for_later.discard(delivery.id)
         self._log.error("event_set_aside", entry=delivery.id, reason=reason, attempts=attempts)
 
@@ -223,11 +253,25 @@ def consumer_name() -> str:
 
 
 def fan_out_jobs(
-    events: EventLog, fan_out: FanOut, dead_letters: DeadLetters, pace: Pace = DEFAULT_PACE
+    events: EventLog,
+    fan_out: FanOut,
+    dead_letters: DeadLetters,
+    pace: Pace = DEFAULT_PACE,
+    acknowledgements: Acknowledgements | None = None,
 ) -> dict[str, Callable[[], Awaitable[None]]]:
-    """A job for each partition, for the supervisor."""
+    """A job for each partition, for the supervisor.
+
+    Args:
+        events: the log.
+        fan_out: handles events.
+        dead_letters: where events go that cannot be handled.
+        pace: how consumers go about it.
+        acknowledgements: of this process; None where the truth is told nothing, for tests of the log alone.
+    """
     name = consumer_name()
     return {
-        f"fan-out-{number}": FanOutConsumer(events.partition(number, name), fan_out, dead_letters, pace).run
+        f"fan-out-{number}": FanOutConsumer(
+            events.partition(number, name), fan_out, dead_letters, pace, acknowledgements
+        ).run
         for number in range(PARTITIONS)
     }

@@ -21,10 +21,11 @@ _STORE_ERRORS = (
     redis.exceptions.TryAgainError,
     redis.exceptions.AskError,  # and MovedError: a slot on its way to another node
 )
-#: Replies with these codes mean that this server, now, takes no commands or no writes. MISCONF: its disk is full. In a
+#: Replies with these codes mean that this server, now, takes no commands or no writes. MISCONF: its disk is full.
+#: OTHERTRUTH: it holds what follows from another truth, and is emptied soon, or this process ends. In a
 #: pipeline redis-py puts the command before the reply, and the reply in ('…').
 _STORE_REPLIES = re.compile(
-    r"(^|: \(')(BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|READONLY|TRYAGAIN)\b"
+    r"(^|: \(')(BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|OTHERTRUTH|READONLY|TRYAGAIN)\b"
 )
 
 FIRST_PAUSE_SECONDS = 0.05
