@@ -21,9 +21,11 @@ from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.types import ASGIApp
 
 from events.dead_letters import DeadLetters
+from events.publisher import Publisher
 from events.redis_streams import EventLog
 from graph.catalogue import CatalogueMemory
 from graph.data_folder import DataFolder, DataFolderError
+from graph.deleted_users import DeletedUsers
 from graph.social_graph import GraphError
 from graph.sqlite import SQLiteGraph
 from loaders.cold_pages import ColdPages
@@ -42,15 +44,21 @@ from server.serving import PortTakenError, WebProcesses, leave_with_parent, list
 from server.tokens import Principal, Tokens, make_tokens
 from settings import Settings, SettingsError, load_settings
 from signals.embedded_redis import EmbeddedRedis, EmbeddedRedisError, socket_path
+from signals.fence import Fence, Witness
+from signals.hidden_users import HiddenUsers
 from signals.live_sessions import LiveSessions
 from signals.live_totals import LiveTotals
+from signals.markers import ShardMarkers
 from signals.redis import SharedRedis, connect
 from signals.views import FriendViews
+from workers.acknowledgements import Acknowledgements
 from workers.demo_players import DemoPlayers
 from workers.demo_world import fill_demo_world
 from workers.fan_out import FanOut
 from workers.fan_out_consumer import fan_out_jobs
 from workers.lease import Lease
+from workers.live_visibility import LiveVisibility
+from workers.markers import Markers
 from workers.outbox_relay import OutboxRelay
 from workers.recount import LEASE_NAME, LEASE_SECONDS, Recount
 from workers.supervisor import Supervisor
@@ -88,19 +96,23 @@ class Application:
         self.settings = settings
         self.options = options
         self.tokens = tokens
-        self.graph = SQLiteGraph(settings.data_dir / "truth.sqlite3")
+        self.graph = SQLiteGraph(settings.data_dir / "truth.sqlite3", fanout_max_friends=settings.fanout_max_friends)
         self.redis = SharedRedis(connect(redis_url, client_name="headcount"))
         # Consumers wait up to a second for an event, so their connections are patient.
         self._events_client = connect(redis_url, client_name="headcount-events", timeout_seconds=5.0)
-        self.views = FriendViews(self.redis)
+        self.views = FriendViews(self.redis, fence=Fence(lambda: self.graph.truth_id))
         self.cold_pages = ColdPages(self.graph, self.views)
         self.view_reads = ViewReads(self.views)
         self.live_sessions = LiveSessions(self.redis, settings.session_ttl_seconds)
         self.live_totals = LiveTotals(self.redis, settings.recount_interval_ms, settings.stale_max_seconds)
         self.catalogue = CatalogueMemory()
+        self.deleted_users = DeletedUsers()
+        if tokens is not None:
+            tokens.refuse_users(self.deleted_users)
         self.services = Services(
             graph=self.graph,
             catalogue=self.catalogue,
+            deleted_users=self.deleted_users,
             catalog_orders=CatalogOrders(self.catalogue, self.live_totals, self.redis),
             friend_counts=FriendCounts(
                 self.views,
@@ -114,6 +126,11 @@ class Application:
             session_ttl_seconds=settings.session_ttl_seconds,
         )
         self.events = EventLog(self._events_client)
+        self._witness = Witness()
+        shard_markers = ShardMarkers(self.redis)
+        publisher = Publisher(self._events_client, lambda: self.graph.truth_id)
+        self.markers = Markers(self.graph, self.redis, shard_markers, publisher)
+        self.acknowledgements = Acknowledgements(self.graph, shard_markers, self._witness)
         self.supervisor = Supervisor(self._jobs())
         self._closing = AsyncExitStack()
 
@@ -131,6 +148,7 @@ class Application:
             if self.options.demo:
                 await fill_demo_world(self.graph)
             await self.catalogue.refresh(self.graph)
+            await self.deleted_users.refresh(self.graph)
             opening.push_async_callback(self.cold_pages.close)
             opening.push_async_callback(self.services.catalog_orders.close)
             opening.push_async_callback(self.live_sessions.close)
@@ -159,6 +177,7 @@ class Application:
             suggestions=dev,
             page=GraphiQL(DIST, dev=dev, introspection=introspection),
         )
+        self.deleted_users.on_growth(graphql.sockets.close_deleted)
         routes: list[BaseRoute] = [
             Route("/graphql", graphql),
             WebSocketRoute("/graphql", graphql),
@@ -186,14 +205,17 @@ class Application:
             settings, redis = self.settings, self.redis
             recount_lease = Lease(redis, LEASE_NAME, LEASE_SECONDS)
             relay_lease = Lease(redis, "outbox-relay", RELAY_LEASE_SECONDS)
-            fan_out = FanOut(self.graph, self.views)
+            fence = Fence(lambda: self.graph.truth_id, self._witness)
+            witnessed_views = FriendViews(redis, fence=fence)
+            live_visibility = LiveVisibility(self.graph, HiddenUsers(redis))
+            fan_out = FanOut(self.graph, witnessed_views, live_visibility)
             dead_letters = DeadLetters(self._events_client)
             jobs["recount"] = Recount(
-                redis, settings.session_ttl_seconds, settings.recount_interval_ms, recount_lease
+                redis, settings.session_ttl_seconds, settings.recount_interval_ms, recount_lease, live_visibility
             ).run
-            jobs["outbox-relay"] = OutboxRelay(self.graph, self.events, relay_lease).run
+            jobs["outbox-relay"] = OutboxRelay(self.graph, self.events, relay_lease, markers=self.markers).run
             jobs["view-janitor"] = ViewJanitor(self.views, settings.view_idle_seconds).run
-            jobs |= fan_out_jobs(self.events, fan_out, dead_letters)
+            jobs |= fan_out_jobs(self.events, fan_out, dead_letters, acknowledgements=self.acknowledgements)
             if self.options.demo:
                 ttl_seconds = settings.session_ttl_seconds
                 jobs["demo-players"] = DemoPlayers(self.live_sessions, self.graph, ttl_seconds=ttl_seconds).run
@@ -204,6 +226,7 @@ class Application:
             await asyncio.sleep(CATALOGUE_REFRESH_SECONDS)
             try:
                 await self.catalogue.refresh(self.graph)
+                await self.deleted_users.refresh(self.graph)
             except GraphError as error:
                 log.warning("catalogue_not_refreshed", reason=str(error))
 

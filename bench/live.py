@@ -20,10 +20,12 @@ from pathlib import Path
 import structlog
 
 from signals.embedded_redis import EmbeddedRedis
+from signals.hidden_users import HiddenUsers
 from signals.live_sessions import LiveSessions
 from signals.live_totals import LiveTotals
 from signals.redis import SharedRedis, connect
 from workers.lease import Lease
+from workers.live_visibility import LiveVisibility
 from workers.recount import LEASE_NAME, Recount
 
 TTL_SECONDS = 600  # nobody dies while this runs
@@ -75,13 +77,32 @@ async def beat(live: LiveSessions, sessions: list[tuple[int, str]], number: Call
         await asyncio.gather(*(live.beat(user, id_, number(start + i)) for i, (user, id_) in enumerate(some)))
 
 
+class NobodyHides:
+    """A truth in which everybody is visible."""
+
+    truth_id = "bench"
+
+    async def user_state(self, _user_id: int) -> int:
+        """Visible."""
+        return 0
+
+    async def invisible_users(self) -> dict[int, int]:
+        """Nobody."""
+        return {}
+
+
+def nobody_hides(redis: SharedRedis) -> LiveVisibility:
+    """Live visibility of that truth."""
+    return LiveVisibility(NobodyHides(), HiddenUsers(redis))
+
+
 class Stand:
     """A leader and a reader on one Redis, and what their rounds cost."""
 
     def __init__(self, redis: SharedRedis) -> None:
         self.meter = Meter(redis)
         self.live = LiveSessions(redis, TTL_SECONDS)
-        self.leader = Recount(redis, TTL_SECONDS, 1000, Lease(redis, LEASE_NAME, 600))
+        self.leader = Recount(redis, TTL_SECONDS, 1000, Lease(redis, LEASE_NAME, 600), nobody_hides(redis))
         self.totals = LiveTotals(redis, 1000, 60)
 
     async def beats(self, label: str, sessions: list[tuple[int, str]], number: Callable[[int], int]) -> None:
@@ -129,7 +150,7 @@ async def many_games(redis: SharedRedis, games: int, each: int) -> None:
     await stand.recount("recount, nothing changed")
     await beat(stand.live, sessions[:1000], lambda index: 1 + (index + 1) % games)
     await stand.recount("recount, 1,000 sessions moved")
-    stand.leader = Recount(redis, TTL_SECONDS, 1000, Lease(redis, LEASE_NAME, 600))
+    stand.leader = Recount(redis, TTL_SECONDS, 1000, Lease(redis, LEASE_NAME, 600), nobody_hides(redis))
     await redis.call("DEL", f"lease:{{{LEASE_NAME}}}")
     await stand.recount("recount, another leader takes over")
     await stand.recount("recount, its second")

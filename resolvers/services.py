@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from graph.catalogue import CatalogueMemory
+from graph.deleted_users import DeletedUsers
 from graph.social_graph import SocialGraph
 from loaders.friend_counts import FriendCounts
 from loaders.registry import Loaders
@@ -20,6 +21,7 @@ class Services:
 
     graph: SocialGraph
     catalogue: CatalogueMemory
+    deleted_users: DeletedUsers
     catalog_orders: CatalogOrders
     friend_counts: FriendCounts
     live_sessions: LiveSessions

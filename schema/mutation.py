@@ -6,10 +6,11 @@ from typing import Annotated
 
 import strawberry
 
-from resolvers import catalog, friendships, plays, sessions
+from resolvers import catalog, friendships, plays, privacy, sessions, users
 from resolvers.context import Info
 from schema.game import Game
 from schema.scalars import DateTime
+from schema.user import User
 
 
 @strawberry.input(description="A game to create or to rename.")
@@ -52,6 +53,24 @@ class EndSessionPayload:
     )
 
 
+@strawberry.type(description="A block after a change.")
+class BlockPayload:
+    blocked: bool = strawberry.field(description="Whether the viewer blocks the user now.")
+    user: User = strawberry.field(description="The other user.")
+
+
+@strawberry.type(description="Whether the viewer's activity is hidden, after a change.")
+class ActivityPayload:
+    activity_hidden: bool = strawberry.field(description="Whether it is hidden now.")
+
+
+@strawberry.type(description="What became of a deletion.")
+class DeleteUserPayload:
+    deleted: bool = strawberry.field(
+        description="True where this call deleted the user, false where they were deleted already."
+    )
+
+
 @strawberry.type(description="A friendship after a change.")
 class FriendshipPayload:
     friends: bool = strawberry.field(description="Whether the two are friends now.")
@@ -86,15 +105,42 @@ class Mutation:
         graphql_type=EndSessionPayload,
         description="Say that a session of the viewer is over. Optional: a session without heartbeats ends by itself.",
     )
+    block = strawberry.field(
+        resolver=privacy.block,
+        graphql_type=BlockPayload,
+        description="Block another user: neither is in the other's friend counts and lists any more, from within a "
+        "second. A friendship between the two stays, unseen, and shows again when nobody blocks the other. The other "
+        "user is not told. Safe to repeat.",
+    )
+    unblock = strawberry.field(
+        resolver=privacy.unblock,
+        graphql_type=BlockPayload,
+        description="Block another user no longer. A block by the other user stays. Safe to repeat.",
+    )
+    set_activity_hidden = strawberry.field(
+        resolver=privacy.set_activity_hidden,
+        graphql_type=ActivityPayload,
+        description="Hide the viewer's activity, or show it again: plays from friends' counts, sessions from live "
+        "counts. Friendships stay, and so does what the viewer sees of others. Safe to repeat.",
+    )
     add_friendship = strawberry.field(
         resolver=friendships.add_friendship,
         graphql_type=FriendshipPayload,
-        description="Make two users friends. Needs the scope `friendships:write`. Safe to repeat.",
+        description="Make two users friends. Needs the scope `friendships:write`. Safe to repeat. A block between the "
+        "two stands: the friendship shows once it is taken back.",
     )
     remove_friendship = strawberry.field(
         resolver=friendships.remove_friendship,
         graphql_type=FriendshipPayload,
         description="Part two users. Needs the scope `friendships:write`. Safe to repeat.",
+    )
+    delete_user = strawberry.field(
+        resolver=users.delete_user,
+        graphql_type=DeleteUserPayload,
+        description="Delete a user for good. Needs the scope `users:write`. They leave all counts and lists, their "
+        "tokens are refused (by every server within two seconds), and the id never comes back: imports and changes "
+        "that name it are refused. An id that was never seen is deleted as well, so that nothing that is still on its "
+        "way can create it. Safe to repeat.",
     )
     save_games = strawberry.field(
         resolver=_save_games,

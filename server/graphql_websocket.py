@@ -45,6 +45,11 @@ class GraphQLSockets:
         """Operations that run on all sockets just now."""
         return sum(len(socket.running) for socket in self.open)
 
+    def close_deleted(self) -> None:
+        """Close the sockets of users who were deleted meanwhile."""
+        for socket in self.open:
+            socket.check_user()
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()  # websocket.connect
         headers = headers_of(scope)
@@ -108,6 +113,14 @@ class _Socket:
                     await self._close(refused.code, refused.reason)
         finally:
             await self._stop()
+
+    def check_user(self) -> None:
+        """Close with 4403 where the user was deleted."""
+        try:
+            if self._principal is not None:
+                self._sockets.tokens.check_user(self._principal)
+        except Unauthenticated as error:
+            self._close_after(0.0, 4403, error.message)
 
     async def _stop(self) -> None:
         if self._timer is not None:

@@ -9,7 +9,7 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,6 +33,7 @@ _HELD_TOKENS = 10_000
 _HELD_SECONDS = 60.0
 _BAD = "The token is not valid."
 _EXPIRED = "The token has expired."
+_DELETED = "The user of this token was deleted."
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,7 @@ class Tokens:
         self._leeway = leeway_seconds
         self._clock = clock
         self._held: SegmentedCache[bytes, _Held] = SegmentedCache(_HELD_TOKENS)
+        self._deleted: Container[int] = frozenset()
         self.verified = 0
 
     @property
@@ -93,21 +95,33 @@ class Tokens:
         """The clock that tokens expire by, Unix seconds."""
         return self._clock
 
+    def refuse_users(self, deleted: Container[int]) -> None:
+        """Take no token of these users any more; `deleted` may grow later."""
+        self._deleted = deleted
+
+    def check_user(self, principal: Principal) -> None:
+        """See that the user of a token that was verified before is still there. Raises Unauthenticated."""
+        if principal.user_id in self._deleted:
+            raise Unauthenticated(_DELETED)
+
     async def verify(self, token: str) -> Principal:
         """The user of a token.
 
         Raises:
-            Unauthenticated: it is malformed, signed by nobody we know, not for us, not valid yet, or expired.
+            Unauthenticated: it is malformed, signed by nobody we know, not for us, not valid yet, or expired, or its
+                user was deleted.
             Unavailable: the keys that could tell cannot be read (signal "signingKeys").
         """
         now = self._clock()
         digest = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
         held = self._held.get(digest)
         if held is not None and now < held.until:
+            self.check_user(held.principal)
             return held.principal
         principal = self._principal(await self._claims(token), now)
         self.verified += 1
         self._held.put(digest, _Held(principal, min(now + _HELD_SECONDS, principal.expires_at)))
+        self.check_user(principal)
         return principal
 
     async def verify_header(self, authorization: str) -> Principal:

@@ -15,7 +15,6 @@ from signals.redis import Argument, RoundTrips, SharedRedis, round_trips, script
 from signals.shards import SHARDS, shard_of
 
 BEAT = script("beat", prelude="live_shard")
-HIDE = script("hide", prelude="live_shard")
 
 #: What arrives within this time for a shard is one script call.
 GATHER_SECONDS = 0.025
@@ -109,22 +108,6 @@ class LiveSessions:
         """
         ended, _ = await self._put(user_id, session_id, ENDED)
         return ended
-
-    async def hide(self, user_id: int, version: int, *, hidden: bool) -> bool:
-        """Leave a user out of all counts, or count them again.
-
-        Args:
-            user_id: whose sessions.
-            version: of the user's state (`graph.visibility.version_of`).
-            hidden: hidden or deleted.
-
-        Returns:
-            False for a version that is not newer than the last one: then nothing changes.
-
-        Raises:
-            redis.exceptions.RedisError: it may or may not have been done; doing it again is harmless.
-        """
-        return bool(await self._redis.run(HIDE, [*LIVE_KEYS[shard_of(user_id)][:7]], [user_id, version, int(hidden)]))
 
     async def close(self) -> None:
         """Send what waits, and wait for what is under way."""

@@ -26,6 +26,10 @@ class Answer(IntEnum):
     CHANGES = 1
     WHOLE = 2
     WHOLE_WITHOUT_TOKEN = 3
+    NOT_LOADED = 4
+
+
+_COUNTS = (Answer.CHANGES, Answer.WHOLE, Answer.WHOLE_WITHOUT_TOKEN)
 
 
 class Reading(NamedTuple):
@@ -33,13 +37,15 @@ class Reading(NamedTuple):
 
     `as_of_ms` is the oldest moment that the counts are true of, by Redis's clock. `changed` are the numbers of the
     games whose totals may have changed. `new_shards` counts those that held no token of any reader, `lost_shards` those
-    of them that this reader had read before: they were emptied.
+    of them that this reader had read before: they were emptied. `not_loaded` are the shards that could not be read,
+    because they do not know who is hidden (`signals.hidden_users`): without them, totals are not true of any moment.
     """
 
     as_of_ms: int
     changed: set[int]
     new_shards: int
     lost_shards: int
+    not_loaded: frozenset[int]
 
 
 class LiveShards:
@@ -63,7 +69,7 @@ class LiveShards:
         """
         self.counts = ShardCounts()
         self._redis = redis
-        self._all = list(shards)
+        self.shards = list(shards)
         self._ttl_ms = round(ttl_seconds * 1000)
         self._clock_ms = clock_ms
         self._tokens = [""] * SHARDS
@@ -81,7 +87,8 @@ class LiveShards:
         """
         moments: dict[int, int] = {}
         new: set[int] = set()
-        shards = self._all
+        not_loaded: set[int] = set()
+        shards = self.shards
         while shards:
             replies = await asyncio.gather(*map(self._ask, shards), return_exceptions=True)
             errors = [reply for reply in replies if isinstance(reply, BaseException)]
@@ -91,10 +98,12 @@ class LiveShards:
                     continue
                 now_ms, more, kind, packed, token = reply
                 moments[shard] = now_ms
+                if kind == Answer.NOT_LOADED:
+                    not_loaded.add(shard)
                 if kind == Answer.WHOLE_WITHOUT_TOKEN:
                     new.add(shard)
                     self._lost += bool(self._tokens[shard])
-                if kind != Answer.NOTHING_CHANGED:
+                if kind in _COUNTS:
                     self._tokens[shard] = token
                     whole = kind != Answer.CHANGES
                     self._changed |= self.counts.fold(shard, unpack_counts(packed), whole=whole)
@@ -107,7 +116,7 @@ class LiveShards:
             shards = again
         changed, self._changed = self._changed, set()
         lost, self._lost = self._lost, 0
-        return Reading(min(moments.values()), changed, len(new), lost)
+        return Reading(min(moments.values()), changed, len(new), lost, frozenset(not_loaded))
 
     async def _ask(self, shard: int) -> tuple[int, int, int, bytes, str]:
         self._answers += 1

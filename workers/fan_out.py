@@ -14,8 +14,9 @@ from typing import NamedTuple, TypeVar
 
 from events.event import Event
 from graph.social_graph import SocialGraph
-from graph.visibility import CursorState, UserFlag, Visibility
+from graph.visibility import CursorState, UserFlag, Visibility, is_deleted
 from signals.views import FriendViews, Outcome, Update
+from workers.live_visibility import LiveVisibility
 
 T = TypeVar("T")
 
@@ -37,11 +38,18 @@ class Pair(NamedTuple):
 
 
 class FanOut:
-    """Brings the views of all who are concerned up to what the truth says."""
+    """Brings the views of all who are concerned, and the live counts, up to what the truth says.
 
-    def __init__(self, graph: SocialGraph, views: FriendViews) -> None:
+    Args:
+        graph: the truth.
+        views: the views.
+        live: tells live sessions who is hidden or deleted; None where there are none, for tests of views alone.
+    """
+
+    def __init__(self, graph: SocialGraph, views: FriendViews, live: LiveVisibility | None = None) -> None:
         self._graph = graph
         self._views = views
+        self._live = live
 
     async def handle(self, events: Sequence[Event]) -> None:
         """Apply events. When it returns, every view holds what they tell, or will when its builder is done.
@@ -55,6 +63,8 @@ class FanOut:
         owners = {event.user_id for event in plays} | grown | changed
         friends = await self._graph.friends(owners) if owners else {}
 
+        if changed:
+            await self._change_users(changed)
         await self._apply(plays, friends)
         await self._catch_up_residents({owner: friends[owner] for owner in grown})
         concerned: defaultdict[int, set[int]] = defaultdict(set)
@@ -76,6 +86,14 @@ class FanOut:
             viewers = (await self._graph.friends([event.user_id]))[event.user_id]
         for part in _slices(viewers, VIEWERS_AT_ONCE):
             await self._views.evict(part)
+        if event.kind == "user" and self._live is not None:
+            await self._live.forget([event.user_id])
+
+    async def _change_users(self, users: Collection[int]) -> None:
+        """Tell live sessions whose count, and drop the views of those who are deleted: nobody reads them any more."""
+        if self._live is not None:
+            states = await self._live.carry(users)
+            await self._views.evict(sorted(user for user, state in states.items() if is_deleted(state)))
 
     async def _apply(self, plays: Sequence[Event], friends: Mapping[int, list[int]]) -> None:
         """Count each play in the views of the owner's friends, and close the gaps that are met."""

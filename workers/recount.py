@@ -4,6 +4,9 @@ What is published when Redis has lost sessions: a leader that read a shard befor
 that begins where totals were published and a shard has no token, knows that sessions were lost. It marks the totals as
 too small until one heartbeat interval has passed, in which every client that is still there sends its next heartbeat.
 Where nothing was ever published, counts are true at once; only processes that remember other totals wait as long.
+
+A shard that does not know who is hidden is not counted: the leader loads it first, and until it can, nothing is
+published (`workers.live_visibility`).
 """
 
 from __future__ import annotations
@@ -15,14 +18,16 @@ from collections.abc import Collection
 import structlog
 from redis.exceptions import RedisError
 
+from graph.social_graph import GraphError, TruthUnavailableError
 from signals.live_sessions import Clock, beat_interval_ms
-from signals.live_shards import LiveShards
+from signals.live_shards import LiveShards, Reading
 from signals.pace import Pace
 from signals.published_totals import TAG, Publication, Published, PublishedTotals
 from signals.redis import SharedRedis
 from signals.shard_counts import Counts
 from signals.shards import SHARDS
 from workers.lease import Lease
+from workers.live_visibility import LiveVisibility
 
 log = structlog.get_logger(__name__)
 
@@ -42,6 +47,7 @@ class Recount:
         ttl_seconds: float,
         interval_ms: int,
         lease: Lease,
+        visibility: LiveVisibility,
         *,
         shards: Collection[int] = range(SHARDS),
         clock_ms: Clock | None = None,
@@ -53,6 +59,7 @@ class Recount:
             ttl_seconds: a session whose last heartbeat is this old is dead.
             interval_ms: time between two recounts.
             lease: named `LEASE_NAME`; only its holder counts and publishes.
+            visibility: loads shards that do not know who is hidden.
             shards: which to count; fewer only where a test knows that the others are empty.
             clock_ms: stands in for Redis's clock, in milliseconds; for tests.
 
@@ -66,6 +73,7 @@ class Recount:
         self._interval_ms = interval_ms
         self._beat_interval_ms = beat_interval_ms(ttl_seconds)
         self._lease = lease
+        self._visibility = visibility
         self._leading = asyncio.Event()
         self._term: int | None = None
         self._base: Publication | None = None  # the publication to build on; None: not known, look
@@ -112,19 +120,35 @@ class Recount:
 
         Raises:
             redis.exceptions.RedisError: nothing may have been published; the next recount makes up for it.
+            GraphError: a shard has to be told who is hidden, and the truth cannot be read: nothing was published.
         """
         if not self._lease.held:
             return False
         if self._term != self._lease.token:
+            await self._meet_the_truth()
             self._term, self._base = self._lease.token, None
-        reading = await self._shards.read()
-        self._unpublished |= reading.changed
-        self._new_shards += reading.new_shards
-        self._lost_shards += reading.lost_shards
+        while (reading := await self._read()).not_loaded:
+            if not self._lease.held:
+                return False
+            await self._visibility.load(reading.not_loaded)
         outcome = await self._publish(reading.as_of_ms)
         if outcome is Published.NOT_WHAT_STOOD:  # Redis was rewound or emptied below us: begin another epoch
             outcome = await self._publish(reading.as_of_ms)
         return outcome is Published.DONE
+
+    async def _meet_the_truth(self) -> None:
+        """At the start of a term, drop what shards hold of another truth."""
+        try:
+            await self._visibility.load(self._shards.shards)
+        except TruthUnavailableError as error:
+            log.info("hidden_users_not_loaded", reason=str(error))  # shards that know them are counted all the same
+
+    async def _read(self) -> Reading:
+        reading = await self._shards.read()
+        self._unpublished |= reading.changed
+        self._new_shards += reading.new_shards
+        self._lost_shards += reading.lost_shards
+        return reading
 
     async def _publish(self, as_of_ms: int) -> Published:
         lost = self._lost_shards > 0
@@ -180,7 +204,7 @@ class Recount:
             while self._leading.is_set():
                 try:
                     await self.recount()
-                except (RedisError, OSError) as error:
+                except (RedisError, OSError, GraphError) as error:
                     log.warning("recount_failed", reason=str(error))
                 await pace.tick()
                 if pace.skipped:

@@ -1,21 +1,23 @@
--- A user hides, or shows again, or is deleted.
+-- Users hide, show again, or are deleted: one whose state changed, or those whom a loader read.
 -- KEYS  1..7 of live_shard
--- ARGV  1 user   2 version of the user's state   3 1 if hidden or deleted, else 0
--- Returns 1, or 0 for a version that is not newer than the one held: then nothing changes.
--- Keeps: lc and lq count the sessions of users that lh does not hide, and of nobody else.
-local user, version, hide = ARGV[1], tonumber(ARGV[2]), ARGV[3] == '1'
-local packed = tonumber(redis.call('HGET', lh, user) or '-1')
-if math.floor(packed / 2) >= version then
+-- ARGV  1 the token that stood before the truth was read   2 1 if these are the last of all invisible users, else 0
+--       then pairs: user, version of the user's state * 2 + (1 if hidden or deleted)
+-- Returns 1, or 0 where another token stands, or none: then nothing changes.
+-- Keeps: lc and lq count the sessions of users that lh does not hide, and of nobody else. Versions that are not newer
+-- than the one held change nothing.
+local held = redis.call('HGET', lh, LOADED)
+if not held or string.sub(held, 3) ~= ARGV[1] then
   return 0
 end
-local was = hidden(user)
-redis.call('HSET', lh, user, string.format('%.0f', version * 2 + (hide and 1 or 0)))
-if was ~= hide then
-  local sign = hide and -1 or 1
-  for number, sessions in string.gmatch(redis.call('HGET', lu, user) or '', '(%d+):(%d+);') do
-    add(lc, number, sign * tonumber(sessions))
-    add(lq, number, sign)
-    redis.call('SADD', ld, number)
+for i = 3, #ARGV, 2 do
+  local user, packed = ARGV[i], tonumber(ARGV[i + 1])
+  local before = tonumber(redis.call('HGET', lh, user) or '-1')
+  if math.floor(packed / 2) > math.floor(before / 2) then
+    show_or_hide(user, packed % 2 == 1)
+    redis.call('HSET', lh, user, ARGV[i + 1])
   end
+end
+if ARGV[2] == '1' then
+  redis.call('HSET', lh, LOADED, 'R:' .. ARGV[1])
 end
 return 1

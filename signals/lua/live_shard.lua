@@ -1,12 +1,15 @@
--- What beat, recount and hide share: one shard of live sessions, and the counts kept beside its sets.
+-- What beat, recount, hide and claim_hidden share: one shard of live sessions, and the counts kept beside its sets.
 -- KEYS  1 lb:{t} sorted set  user:session -> last beat, Redis's ms      2 lg:{t} hash  user:session -> game, 0 = ended
 --       3 lu:{t} hash  user -> ";game:sessions;game:sessions;…"         4 lc:{t} hash  game -> sessions
 --       5 lq:{t} hash  game -> people                                   6 ld:{t} set   games changed since `lt`
 --       7 lh:{t} hash  user -> version * 2 + (1 = hidden or deleted)    8 lt:{t} token of the last recount's answer
+--       and in lh the field `loaded`: L:truth:nonce once somebody announced to load who is hidden, R:truth:nonce when done;
+--       truth:nonce is the token that whoever read the truth must bring. It is lost with lh: who finds it has lost nothing.
 -- Keeps: lc and lq are exactly what lg says of users that lh does not hide, without 0s. Whether a session in lg still
 -- lives is lb's to say, by one rule: dead where last beat <= now - ttl. Ids stay text: a Lua number has 53 bits.
 local lb, lg, lu, lc, lq, ld, lh, lt = unpack(KEYS)
 local ENDED = '0'
+local LOADED = 'loaded'
 
 -- Redis's clock in ms; tests bring their own.
 local function clock_ms(given)
@@ -86,6 +89,19 @@ local function write_counts()
   end
   if #changed > 0 then
     redis.call('SADD', ld, unpack(changed))
+  end
+end
+
+-- Take a user's sessions out of the counts, or count them again, unless that is how it is. The caller writes lh.
+local function show_or_hide(user, hide)
+  if hidden(user) == hide then
+    return
+  end
+  local sign = hide and -1 or 1
+  for number, sessions in string.gmatch(redis.call('HGET', lu, user) or '', '(%d+):(%d+);') do
+    add(lc, number, sign * tonumber(sessions))
+    add(lq, number, sign)
+    redis.call('SADD', ld, number)
   end
 end
 

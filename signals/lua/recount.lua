@@ -3,7 +3,8 @@
 -- ARGV  1 time in ms, '' for Redis's own   2 ttl, ms   3 how many to drop at most   4 token seen, '' for none
 --       5 token of this answer      (at most 1,000 of 3: unpack has the Lua stack for about 8000)
 -- Returns {now in ms, 1 if there is more to drop, kind, counts}: kind 0 nothing changed and the seen token stands, 1 what
--- changed, 2 the whole shard, 3 the whole shard, which held no token; counts packed as uint32 (game, sessions, people)*,
+-- changed, 2 the whole shard, 3 the whole shard, which held no token, 4 nothing to be had: who is hidden is not loaded,
+-- and the tokens stay as they are; counts packed as uint32 (game, sessions, people)*,
 -- 0 and 0 for a game that nobody is in any more.
 -- Keeps: the answers under a chain of tokens add up to lc and lq. A lost answer breaks the chain, and so does another
 -- reader or a rewound Redis: the next answer is the whole shard.
@@ -27,6 +28,10 @@ for _, session in ipairs(ahead) do
   redis.call('ZADD', lb, now, session)
 end
 local more = (#dead == limit or #ahead == limit) and 1 or 0
+
+if string.sub(redis.call('HGET', lh, LOADED) or '', 1, 1) ~= 'R' then
+  return {now, more, 4, ''}
+end
 
 local token = redis.call('GET', lt)
 local whole = token ~= ARGV[4]

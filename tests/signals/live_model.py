@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from tests.signals.live_stage import TTL_SECONDS
@@ -20,10 +21,9 @@ class Session:
 
 @dataclass
 class LiveModel:
-    """All sessions by user and session id, and the users that hide, with the versions of that."""
+    """All sessions by user and session id."""
 
     sessions: dict[tuple[int, str], Session] = field(default_factory=dict)
-    hidden: dict[int, tuple[int, bool]] = field(default_factory=dict)
 
     def beat(self, user: int, session_id: str, number: int, now_ms: int) -> bool:
         """Whether it lives."""
@@ -41,21 +41,16 @@ class LiveModel:
         self.sessions[user, session_id] = Session(0, now_ms)
         return True
 
-    def hide(self, user: int, version: int, *, hidden: bool) -> bool:
-        """Whether the version was newer."""
-        if self.hidden.get(user, (-1, False))[0] >= version:
-            return False
-        self.hidden[user] = version, hidden
-        return True
-
-    def counts(self, now_ms: int) -> dict[int, tuple[int, int]]:
-        """Sessions and people by game, of the games that have any. Beats ahead of the clock are pulled back to it."""
+    def counts(self, now_ms: int, hidden: Collection[int]) -> dict[int, tuple[int, int]]:
+        """Sessions and people by game, of the games that have any, without those who hide. Beats ahead of the clock are
+        pulled back to it.
+        """
         people: dict[int, list[int]] = {}
         for key, session in list(self.sessions.items()):
             session.at_ms = min(session.at_ms, now_ms)
             if session.at_ms <= now_ms - TTL_MS:
                 del self.sessions[key]
-            elif session.number and not self.hidden.get(key[0], (0, False))[1]:
+            elif session.number and key[0] not in hidden:
                 people.setdefault(session.number, []).append(key[0])
         return {number: (len(users), len(set(users))) for number, users in people.items()}
 

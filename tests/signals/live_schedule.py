@@ -1,4 +1,9 @@
-"""One random schedule of live sessions with every fault, held against the model at each recount."""
+"""One random schedule of live sessions with every fault, held against the model at each recount.
+
+Who hides is in a plain dictionary that stands for the truth. An event of a change is handled before the next recount,
+once or twice and in any order; workers and leaders that fell asleep with what they read go on much later. After a
+rewind the events since that moment come again, as the outbox has them do; after a loss none does.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,7 @@ from typing import TypeVar
 
 from redis.exceptions import RedisError
 
+from signals.hidden_users import HiddenUsers
 from signals.live_sessions import LiveSessions, beat_interval_ms
 from signals.live_totals import LiveTotals
 from signals.published_totals import Publication, PublishedTotals
@@ -16,12 +22,15 @@ from signals.shards import shard_of
 from tests.signals.faulty_redis import FaultyRedis
 from tests.signals.live_model import LiveModel
 from tests.signals.live_stage import STALE_MAX_SECONDS, TTL_SECONDS, LiveStage
+from tests.signals.sleeper import Sleeper
 from tests.storm.redis_snapshot import RedisSnapshot
+from workers.live_visibility import LiveVisibility
 
 Result = TypeVar("Result")
 
 GAMES = (1, 2, 3, 2**32 - 1)
 USERS = (1, 2, 64, 2**53 + 1, 2**63 - 2, 2**63 - 1)  # the large ones are one number to whoever rounds them
+SHARDS = sorted({shard_of(user) for user in USERS})
 SESSION_IDS = ("a", "b", "-_" * 32)
 STEPS = 40
 FAULT_RATE = 0.1
@@ -30,17 +39,23 @@ FAULT_RATE = 0.1
 class LiveSchedule:
     """Writers, two leaders and two readers under a seed."""
 
-    def __init__(self, redis: SharedRedis, seed: int) -> None:
+    def __init__(
+        self, redis: SharedRedis, seed: int, make_hidden: Callable[[SharedRedis], HiddenUsers] = HiddenUsers
+    ) -> None:
         self.rng = random.Random(seed)
         self.redis = redis
         self.faulty = faulty = FaultyRedis(redis, self.rng, FAULT_RATE)
         self.stage = LiveStage(redis)
         self.clock = self.stage.clock
         self.writers = [LiveSessions(faulty, TTL_SECONDS, gather_seconds=0, clock_ms=self.clock.ms) for _ in range(2)]
-        self.leaders = [self.stage.new_leader(faulty, shards={shard_of(user) for user in USERS}) for _ in range(2)]
+        self.leaders = [self.stage.new_leader(faulty, shards=SHARDS) for _ in range(2)]
         self.readers = [self.stage.new_reader(faulty) for _ in range(2)]
         self.model = LiveModel()
-        self.versions = dict.fromkeys(USERS, 0)
+        self.make_hidden = make_hidden
+        self.visibility = LiveVisibility(self.stage.users, make_hidden(faulty))
+        self.untold: set[int] = set()  # users whose change has an event that no worker has handled
+        self.told: set[int] = set()  # and those of all other events since the snapshot
+        self.sleepers: list[Sleeper] = []
         self.kept: tuple[RedisSnapshot, LiveModel] | None = None
         self.leading = 0
         self.expected: dict[int, tuple[int, int]] = {}
@@ -53,7 +68,9 @@ class LiveSchedule:
         """Play it."""
         await self.redis.call("FLUSHALL")
         faults = (
-            (0.10, self.hide),
+            (0.15, self.hide),
+            (0.10, self.fall_asleep),
+            (0.08, self.wake),
             (0.06, self.change_leader),
             (0.05, self.zombie),
             (0.04, self.step_clock),
@@ -70,6 +87,8 @@ class LiveSchedule:
                 await self.write()
             if self.rng.random() < 0.6:
                 await self.recount()
+        while self.sleepers:
+            await self.wake()
         await self.recount()
 
     async def write(self) -> None:
@@ -87,13 +106,36 @@ class LiveSchedule:
             assert beat.expires_at == ((now_ms + TTL_SECONDS * 1000) / 1000 if beat.live else None)
 
     async def hide(self) -> None:
-        """A user hides or shows again; older versions come late."""
-        user, hidden = self.rng.choice(USERS), self.rng.random() < 0.5
-        self.versions[user] += self.rng.choice((0, 1, 1))
-        version = max(0, self.versions[user] - self.rng.choice((0, 0, 1)))
-        writer = self.rng.choice(self.writers)
-        await insist(lambda: writer.hide(user, version, hidden=hidden))
-        self.model.hide(user, version, hidden=hidden)
+        """A user hides, shows again, or is deleted."""
+        user, users = self.rng.choice(USERS), self.stage.users
+        if self.rng.random() < 0.03:
+            users.delete(user)
+        elif not users.change(user, hidden=self.rng.random() < 0.6):
+            return
+        self.untold.add(user)
+        if self.rng.random() < 0.5:
+            await self.tell()
+
+    async def tell(self) -> None:
+        """Workers handle the events there are, some of them twice."""
+        for user in self.rng.sample(sorted(self.untold), len(self.untold)):
+            for _ in range(self.rng.choice((1, 1, 2))):
+                await insist(lambda u=user: self.visibility.carry([u]))  # type: ignore[misc]  # mypy sees no default
+        self.told |= self.untold
+        self.untold.clear()
+
+    async def fall_asleep(self) -> None:
+        """A worker, or a leader that loads, stops between two of its steps."""
+        sleeper = Sleeper(self.redis, self.stage.users, self.rng.randrange(1, 4), self.make_hidden)
+        user = self.rng.choice(USERS)
+        work = sleeper.visibility.carry([user]) if self.rng.random() < 0.5 else sleeper.visibility.load(SHARDS)
+        await sleeper.start(work)
+        self.sleepers.append(sleeper)
+
+    async def wake(self) -> None:
+        """It goes on."""
+        if self.sleepers:
+            await self.sleepers.pop(self.rng.randrange(len(self.sleepers))).wake()
 
     async def change_leader(self) -> None:
         """The leader dies, or goes on without knowing that its lease is over."""
@@ -105,7 +147,7 @@ class LiveSchedule:
         stands, zombie = await self.stand(), self.leaders[1 - self.leading]
         self.faulty.fault_rate = 0.0  # it reads all shards or none
         if zombie._lease.held:
-            self.model.counts(self.clock.ms())
+            self.model.counts(self.clock.ms(), self.stage.users.invisible)
         assert not await zombie.recount()
         self.faulty.fault_rate = FAULT_RATE
         assert await self.stand() == stands
@@ -115,25 +157,17 @@ class LiveSchedule:
         self.clock.step(self.rng.choice((-600_000, -20_000, -500, 500, 20_000, 600_000)))
 
     async def lose(self) -> None:
-        """Redis loses everything; who hides is loaded from the truth again."""
+        """Redis loses everything, the event log too."""
         await self.redis.call("FLUSHALL")
         self.model.sessions.clear()
-        self.model.hidden.clear()
-        await self.load_hidden()
+        self.told |= self.untold
+        self.untold.clear()
         self.lost_until_ms = self.clock.ms() + beat_interval_ms(TTL_SECONDS)
-
-    async def load_hidden(self) -> None:
-        """What the truth says of every user, as a shard is told before it is used."""
-        for user, version in self.versions.items():
-            hidden = self.rng.random() < 0.2
-            writer = self.rng.choice(self.writers)
-            await insist(lambda w=writer, u=user, v=version + 1, h=hidden: w.hide(u, v, hidden=h))  # type: ignore[misc]
-            self.versions[user] = version + 1
-            self.model.hide(user, version + 1, hidden=hidden)
 
     async def keep(self) -> None:
         """What a replica that falls behind from now on holds."""
         self.kept = await RedisSnapshot.take(self.redis), self.model.copy()
+        self.told = set(self.untold)
 
     async def rewind(self) -> None:
         """A failover to it."""
@@ -144,6 +178,7 @@ class LiveSchedule:
         await snapshot.restore(self.redis)
         await self.stage.end_the_lease()
         self.model = model.copy()
+        self.untold |= self.told
         if self.rng.random() < 0.5:
             self.leading = 1 - self.leading
         elif lease.token is not None:
@@ -162,10 +197,11 @@ class LiveSchedule:
 
     async def count(self) -> None:
         """The leader publishes, however often it has to try."""
+        await self.tell()
         leader = self.leaders[self.leading]
         while not (await insist(leader.lead) and await insist(leader.recount)):
             pass
-        self.expected = self.model.counts(self.clock.ms())
+        self.expected = self.model.counts(self.clock.ms(), self.stage.users.invisible)
         stands = await self.stand()
         self.order.setdefault((stands.epoch, stands.sequence), len(self.order))
 

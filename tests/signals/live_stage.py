@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from signals.hidden_users import HiddenUsers
 from signals.live_sessions import LiveSessions
 from signals.live_totals import LiveTotals
 from signals.published_totals import Publication, PublishedTotals
 from signals.redis import SharedRedis
 from signals.shards import SHARDS
 from tests.signals.manual_clock import ManualClock
+from tests.signals.plain_users import PlainUsers
 from workers.lease import Lease
+from workers.live_visibility import LiveVisibility
 from workers.recount import LEASE_NAME, Recount
 
 TTL_SECONDS = 60
@@ -23,6 +26,8 @@ class LiveStage:
     def __init__(self, redis: SharedRedis) -> None:
         self.redis = redis
         self.clock = ManualClock()
+        self.users = PlainUsers()
+        self.visibility = LiveVisibility(self.users, HiddenUsers(redis))
         self.live = LiveSessions(redis, TTL_SECONDS, gather_seconds=0, clock_ms=self.clock.ms)
         self.leader = self.new_leader()
         self.totals = self.new_reader()
@@ -31,7 +36,8 @@ class LiveStage:
         """Another process that may lead. Its lease is long: a test says when one ends."""
         redis = redis or self.redis
         lease = Lease(redis, LEASE_NAME, 3600)
-        return Recount(redis, TTL_SECONDS, 1000, lease, shards=shards, clock_ms=self.clock.ms)
+        visibility = LiveVisibility(self.users, HiddenUsers(redis))
+        return Recount(redis, TTL_SECONDS, 1000, lease, visibility, shards=shards, clock_ms=self.clock.ms)
 
     def new_reader(self, redis: SharedRedis | None = None) -> LiveTotals:
         """Another web process's table."""
@@ -42,6 +48,11 @@ class LiveStage:
             clock_ms=self.clock.ms,
             monotonic=self.clock.monotonic,
         )
+
+    async def hide(self, user: int, hidden: bool = True) -> None:
+        """A user hides or shows again, and the worker has heard of it."""
+        self.users.change(user, hidden=hidden)
+        await self.visibility.carry([user])
 
     async def recount(self) -> None:
         """A recount, and every process has seen it."""

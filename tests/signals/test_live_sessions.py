@@ -220,44 +220,14 @@ async def test_games_whose_numbers_contain_each_other_are_not_mixed_up(stage: Li
     assert [await stage.counts(number) for number in (1, 11, 111)] == [(2, 1), (1, 1), (1, 1)]
 
 
-async def test_hidden_users_are_in_no_count_and_come_back(stage: LiveStage) -> None:
-    await stage.live.beat(1, "a", G)
-    await stage.live.beat(1, "b", G)
-    await stage.live.beat(2, "a", G)
-    assert await stage.live.hide(1, 4, hidden=True)
-    assert await stage.counts(G) == (1, 1)
-    await stage.live.beat(1, "c", G)
-    await stage.live.beat(1, "a", H)
-    assert await stage.counts(G) == (1, 1)
-    assert await stage.counts(H) == (0, 0)
-    assert await stage.live.hide(1, 5, hidden=False)
-    assert await stage.counts(G) == (3, 2)
-    assert await stage.counts(H) == (1, 1)
-
-
-async def test_an_older_version_of_hiding_is_ignored(stage: LiveStage) -> None:
-    await stage.live.beat(1, "a", G)
-    assert await stage.live.hide(1, 0, hidden=True)
-    assert await stage.live.hide(1, 7, hidden=False)
-    assert not await stage.live.hide(1, 6, hidden=True)
-    assert not await stage.live.hide(1, 7, hidden=True)
-    assert await stage.counts(G) == (1, 1)
-
-
-async def test_hidden_before_the_first_session_counts_as_hidden(stage: LiveStage) -> None:
-    assert await stage.live.hide(1, 3, hidden=True)
-    assert await stage.live.hide(1, 4, hidden=True)
-    await stage.live.beat(1, "a", G)
-    assert await stage.counts(G) == (0, 0)
-
-
 async def test_scripts_write_nothing_but_the_keys_of_their_shard(stage: LiveStage) -> None:
     declared = set(LIVE_KEYS[shard_of(1)])
     await stage.live.beat(1, "a", G)
     await stage.live.beat(1, "b", H)
     await stage.live.beat(1, "a", H)
     await stage.live.end(1, "b")
-    await stage.live.hide(1, 1, hidden=True)
+    await stage.visibility.load([shard_of(1)])
+    await stage.hide(1)
     assert set(await stage.redis.call("KEYS", "*")) <= declared
 
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import sys
 
+from signals.hidden_users import HiddenUsers
 from signals.redis import SharedRedis, connect
+from tests.signals.plain_users import PlainUsers
 from workers.lease import Lease
+from workers.live_visibility import LiveVisibility
 from workers.recount import LEASE_NAME, LEASE_SECONDS, Recount
 
 
 async def run(url: str) -> None:
     """Recount until killed."""
     redis = SharedRedis(connect(url, client_name="recount-process"))
-    await Recount(redis, 60, 100, Lease(redis, LEASE_NAME, LEASE_SECONDS)).run()
+    visibility = LiveVisibility(PlainUsers(), HiddenUsers(redis))
+    await Recount(redis, 60, 100, Lease(redis, LEASE_NAME, LEASE_SECONDS), visibility).run()
 
 
 if __name__ == "__main__":

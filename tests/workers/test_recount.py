@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
 
+from signals.hidden_users import HiddenUsers
 from signals.live_sessions import LIVE_KEYS, LiveSessions
 from signals.live_shards import DROP_LIMIT, LiveShards
 from signals.live_totals import LiveTotals
@@ -18,8 +19,10 @@ from signals.published_totals import TOTALS_KEYS, Publication, PublishedTotals
 from signals.redis import Argument, Reply, Script, SharedRedis
 from tests.signals.live_stage import TTL_SECONDS, LiveStage
 from tests.signals.over_redis import OverRedis
+from tests.signals.plain_users import PlainUsers
 from tests.waiting import until
 from workers.lease import Lease
+from workers.live_visibility import LiveVisibility
 from workers.recount import LEASE_NAME, LEASE_SECONDS, Recount
 
 G, H = 7, 8
@@ -28,6 +31,10 @@ G, H = 7, 8
 @pytest.fixture
 def stage(shared_redis: SharedRedis) -> LiveStage:
     return LiveStage(shared_redis)
+
+
+def nobody_hides(redis: SharedRedis) -> LiveVisibility:
+    return LiveVisibility(PlainUsers(), HiddenUsers(redis))
 
 
 async def stands(stage: LiveStage) -> Publication | None:
@@ -99,6 +106,7 @@ async def test_an_older_recount_of_a_leader_who_leads_again_is_not_published_ove
 
 
 async def test_two_readers_of_the_shards_cost_each_other_only_work(stage: LiveStage) -> None:
+    await stage.visibility.load()
     zombie = LiveShards(stage.redis, TTL_SECONDS, clock_ms=stage.clock.ms)
     for user in range(1, 30):
         await stage.live.beat(user, "s", G)
@@ -195,6 +203,7 @@ async def test_a_recount_in_which_nothing_changed_writes_to_no_shard(stage: Live
 
 async def test_an_idle_recount_asks_for_what_changed_only(stage: LiveStage) -> None:
     await asyncio.gather(*(stage.live.beat(user, "s", user) for user in range(1, 501)))
+    await stage.visibility.load()
     shards = LiveShards(stage.redis, TTL_SECONDS, clock_ms=stage.clock.ms)
     assert (await shards.read()).changed == set(range(1, 501))
     assert (await shards.read()).changed == set()
@@ -204,13 +213,15 @@ async def test_an_idle_recount_asks_for_what_changed_only(stage: LiveStage) -> N
 
 async def test_a_foreign_lease_is_refused(shared_redis: SharedRedis) -> None:
     with pytest.raises(ValueError, match="lease is named"):
-        Recount(shared_redis, 60, 1000, Lease(shared_redis, "other", 2))
+        Recount(shared_redis, 60, 1000, Lease(shared_redis, "other", 2), nobody_hides(shared_redis))
 
 
 async def test_the_job_publishes_each_interval_and_releases_its_lease_when_stopped(shared_redis: SharedRedis) -> None:
     live = LiveSessions(shared_redis, TTL_SECONDS)
     totals = LiveTotals(shared_redis, 20, 60)
-    job = asyncio.create_task(Recount(shared_redis, TTL_SECONDS, 20, Lease(shared_redis, LEASE_NAME, 2)).run())
+    lease = Lease(shared_redis, LEASE_NAME, 2)
+    recount = Recount(shared_redis, TTL_SECONDS, 20, lease, nobody_hides(shared_redis))
+    job = asyncio.create_task(recount.run())
     reading = asyncio.create_task(totals.run())
     await live.beat(1, "s", G)
     await until(lambda: totals.sessions(G) == 1)
@@ -238,7 +249,8 @@ async def test_another_takes_over_within_3_s_of_a_kill(shared_redis: SharedRedis
             return totals.sessions(G) == 1
 
         await until(published_by_it)
-        own = Recount(shared_redis, TTL_SECONDS, 100, Lease(shared_redis, LEASE_NAME, LEASE_SECONDS))
+        lease = Lease(shared_redis, LEASE_NAME, LEASE_SECONDS)
+        own = Recount(shared_redis, TTL_SECONDS, 100, lease, nobody_hides(shared_redis))
         job = asyncio.create_task(own.run())
         await asyncio.sleep(0)
         process.send_signal(signal.SIGKILL)
