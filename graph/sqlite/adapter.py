@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from graph.changes import Play, UserChange, block_change, friendship_change
 from graph.group_commit import GroupCommit
 from graph.query_count import count_query
 from graph.social_graph import (
@@ -32,11 +33,9 @@ from graph.social_graph import (
 )
 from graph.sqlite import friendships, games, imports, outbox, plays, seen, totals, users
 from graph.sqlite.failures import told_as_unavailable
-from graph.sqlite.plays import Play
 from graph.sqlite.readers import Readers
 from graph.sqlite.transaction import Transaction
 from graph.sqlite.truth_file import TruthFile
-from graph.sqlite.users import UserChange
 from graph.sqlite.writer import Committed, Write, Writer
 from graph.visibility import EdgeFlag, UserFlag, Visibility, version_of
 
@@ -126,11 +125,11 @@ class SQLiteGraph:
         return await self._readers.read(lambda connection: plays.read_played_games(connection, user_id))
 
     async def set_friendship(self, user_id: int, friend_id: int, friends: bool) -> Friendship:
-        edge = await self._write(friendships.friendship_change(user_id, friend_id, friends))
+        edge = await self._write(friendship_change(user_id, friend_id, friends))
         return Friendship(bool(edge.state & EdgeFlag.FRIENDS), version_of(edge.state))
 
     async def block(self, user_id: int, other_id: int, blocked: bool) -> bool:
-        edge = await self._write(friendships.block_change(user_id, other_id, blocked))
+        edge = await self._write(block_change(user_id, other_id, blocked))
         changed: bool = edge.changed
         return changed
 

@@ -4,49 +4,15 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
 
 import orjson
 
+from graph.changes import EdgeAnswer, EdgeChange
 from graph.social_graph import ChangeKind, User, UserDeletedError, UserPage
 from graph.sqlite.columns import as_json, columns, write_rows
 from graph.sqlite.transaction import Transaction
 from graph.sqlite.users import create_users, read_states
 from graph.visibility import FLAG_MASK, EdgeFlag, UserFlag, change_flags, is_deleted
-
-
-class EdgeChange(NamedTuple):
-    """A flag of the edge between two users, set or cleared."""
-
-    low: int
-    high: int
-    flag: EdgeFlag
-    on: bool
-
-
-class EdgeAnswer(NamedTuple):
-    """An edge after a change: its packed state, and whether the change changed it."""
-
-    state: int
-    changed: bool
-
-
-def friendship_change(user_id: int, friend_id: int, friends: bool) -> EdgeChange:
-    """The change that befriends or parts two users. Raises ValueError where they are one."""
-    low, high = _ends(user_id, friend_id)
-    return EdgeChange(low, high, EdgeFlag.FRIENDS, friends)
-
-
-def block_change(user_id: int, other_id: int, blocked: bool) -> EdgeChange:
-    """The change by which the first user blocks the other, or no longer does. Raises ValueError where they are one."""
-    low, high = _ends(user_id, other_id)
-    return EdgeChange(low, high, EdgeFlag.LOWER_BLOCKS if user_id == low else EdgeFlag.HIGHER_BLOCKS, blocked)
-
-
-def _ends(user_id: int, other_id: int) -> tuple[int, int]:
-    if user_id == other_id:
-        raise ValueError(f"user {user_id} has no edge to themselves")
-    return min(user_id, other_id), max(user_id, other_id)
 
 
 def change_edges(transaction: Transaction, changes: Sequence[EdgeChange]) -> list[EdgeAnswer | Exception]:

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import orjson
 
+from graph.changes import Play
 from graph.social_graph import ChangeKind, PlayedGame, RecordedPlay, UnknownGameError, UserDeletedError
 from graph.sqlite.columns import as_json, unpack_logs, write_rows
 from graph.sqlite.games import read_numbers
 from graph.sqlite.play_log import PlayLog
 from graph.sqlite.transaction import Transaction
 from graph.visibility import UserFlag, is_deleted
-
-
-class Play(NamedTuple):
-    """A play to record."""
-
-    user_id: int
-    game_id: int
 
 
 def record_plays(transaction: Transaction, plays: Sequence[Play]) -> list[RecordedPlay | Exception]:

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
 
 import orjson
 
+from graph.changes import UserChange
 from graph.social_graph import ChangeKind, Deletions, User, UserDeletedError, UserRow
 from graph.sqlite.columns import as_json, columns, write_rows
 from graph.sqlite.transaction import Transaction
 from graph.visibility import UserFlag, change_flags, is_deleted, version_of
-
-
-class UserChange(NamedTuple):
-    """A flag of a user's state, set or cleared."""
-
-    user_id: int
-    flag: UserFlag
-    on: bool
 
 
 def read_users(connection: sqlite3.Connection, user_ids: Collection[int]) -> dict[int, User]:

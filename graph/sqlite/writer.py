@@ -9,13 +9,14 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import NamedTuple, TypeAlias, TypeVar
 
+from graph.changes import EdgeChange, Play, UserChange
 from graph.social_graph import GraphError
 from graph.sqlite.failures import told_as_unavailable
-from graph.sqlite.friendships import EdgeChange, change_edges
-from graph.sqlite.plays import Play, record_plays
+from graph.sqlite.friendships import change_edges
+from graph.sqlite.plays import record_plays
 from graph.sqlite.transaction import Transaction
 from graph.sqlite.truth_file import BUSY_SECONDS, WRITER_CACHE_KIB, TruthFile, immediate
-from graph.sqlite.users import UserChange, change_users
+from graph.sqlite.users import change_users
 
 #: A write that can share a transaction. Those of the first three kinds are written many at a time.
 Write: TypeAlias = Play | EdgeChange | UserChange | Callable[[Transaction], object]

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from graph.changes import Play, friendship_change
 from graph.social_graph import FriendshipRow, GameRow, PlayRow
 from graph.sqlite import SQLiteGraph, friendships, games, outbox, plays, seen, users
-from graph.sqlite.friendships import friendship_change
-from graph.sqlite.plays import Play
 from graph.sqlite.transaction import Transaction
 from graph.visibility import CursorState, UserFlag
 
