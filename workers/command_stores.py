@@ -38,7 +38,7 @@ async def command_graph(settings: Settings, folder: DataFolder, *, create: bool)
         raise TruthUnavailableError("HEADCOUNT_NEO4J_URI is set, and this version keeps its truth in SQLite; unset it")
     if not create and not folder.truth_path.exists():
         raise TruthUnavailableError(f"there is no truth yet in the data folder {folder.path}")
-    graph = SQLiteGraph(folder.truth_path)
+    graph = SQLiteGraph(folder.truth_path, fanout_max_friends=settings.fanout_max_friends)
     await graph.open()
     try:
         yield graph

@@ -31,7 +31,7 @@ from graph.social_graph import (
     UserPage,
     UserRow,
 )
-from graph.sqlite import friendships, games, imports, outbox, plays, seen, totals, users
+from graph.sqlite import degrees, friendships, games, imports, outbox, plays, seen, totals, users
 from graph.sqlite.failures import told_as_unavailable
 from graph.sqlite.readers import Readers
 from graph.sqlite.transaction import Transaction
@@ -48,11 +48,16 @@ class SQLiteGraph:
 
     Args:
         path: the database file; made by `open` together with its folder.
+        fanout_max_friends: with more friendships than this a user's plays are pulled and not pushed. It is kept in the
+            truth: opening it with another limit sets and clears the flags of those concerned.
         clock: the server's time, Unix seconds.
     """
 
-    def __init__(self, path: Path | str, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, path: Path | str, *, fanout_max_friends: int = 2000, clock: Callable[[], float] = time.time
+    ) -> None:
         self._file = TruthFile(Path(path))
+        self._fanout_max_friends = fanout_max_friends
         self._clock = clock
         self._listeners: list[Callable[[], None]] = []
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="truth-writer")
@@ -68,7 +73,13 @@ class SQLiteGraph:
         def open_file() -> Writer:
             self._file.open()
             with told_as_unavailable(self._file.path):
-                return Writer(self._file, self._clock)
+                writer = Writer(self._file, self._clock)
+            try:
+                writer.transaction(lambda transaction: degrees.set_limit(transaction, self._fanout_max_friends))
+            except BaseException:
+                writer.close()
+                raise
+            return writer
 
         self._writer = await asyncio.get_running_loop().run_in_executor(self._thread, open_file)
 
@@ -156,6 +167,9 @@ class SQLiteGraph:
 
     async def invisible_users(self) -> dict[int, int]:
         return await self._readers.read(users.read_invisible_users)
+
+    async def pulled_logs(self) -> dict[int, int]:
+        return await self._readers.read(degrees.read_pulled_logs)
 
     async def outbox(self, limit: int) -> list[OutboxRow]:
         return await self._readers.read(lambda connection: outbox.read_outbox(connection, limit))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 import orjson
@@ -10,6 +11,7 @@ import orjson
 from graph.changes import EdgeAnswer, EdgeChange
 from graph.social_graph import ChangeKind, User, UserDeletedError, UserPage
 from graph.sqlite.columns import as_json, columns, write_rows
+from graph.sqlite.degrees import change_degrees
 from graph.sqlite.transaction import Transaction
 from graph.sqlite.users import create_users, read_states
 from graph.visibility import FLAG_MASK, EdgeFlag, UserFlag, change_flags, is_deleted
@@ -29,6 +31,7 @@ def write_edge_changes(
     deleted = {user_id for user_id, state in states.items() if is_deleted(state)}
     answers: list[EdgeAnswer | Exception] = []
     changed: dict[tuple[int, int], int] = {}
+    degrees: Counter[int] = Counter()
     for low, high, flag, on in changes:
         if low in deleted or high in deleted:
             answers.append(UserDeletedError(low if low in deleted else high))
@@ -38,6 +41,9 @@ def write_edge_changes(
         if after != before:
             edges[low, high] = changed[low, high] = after
             transaction.tell(ChangeKind.EDGE, low, other_id=high)
+            if flag == EdgeFlag.FRIENDS:
+                for user_id in (low, high):
+                    degrees[user_id] += 1 if on else -1
         answers.append(EdgeAnswer(after, after != before))
     if changed:
         missing = {user_id for pair in changed for user_id in pair} - states.keys()
@@ -51,6 +57,7 @@ def write_edge_changes(
             """,
             [(low, high, state) for (low, high), state in sorted(changed.items())],
         )
+        change_degrees(transaction, degrees, states)
     return answers
 
 

@@ -30,10 +30,11 @@ class Truth:
         self.adapter = adapter
         self.place = place
         self.clock = Clock()
+        self.fanout_max_friends = 2000  # what it is opened with next
         self._opened: list[SocialGraph] = []
 
     async def open(self) -> SocialGraph:
-        graph = ADAPTERS[self.adapter](self.place, self.clock)
+        graph = ADAPTERS[self.adapter](self.place, self.clock, self.fanout_max_friends)
         await graph.open()
         self._opened.append(graph)
         return graph
@@ -44,8 +45,8 @@ class Truth:
 
 
 #: How an adapter is made from where its truth is.
-ADAPTERS: dict[str, Callable[[str, Callable[[], float]], SocialGraph]] = {
-    "sqlite": lambda place, clock: SQLiteGraph(Path(place), clock=clock),
+ADAPTERS: dict[str, Callable[[str, Callable[[], float], int], SocialGraph]] = {
+    "sqlite": lambda place, clock, most: SQLiteGraph(Path(place), clock=clock, fanout_max_friends=most),
 }
 
 

@@ -14,7 +14,7 @@ from tests.contract.truths import ADAPTERS
 
 
 async def main(adapter: str, place: str, callers: int, plays: int, users: int, games: int, seed: int) -> None:
-    graph = ADAPTERS[adapter](place, time.time)
+    graph = ADAPTERS[adapter](place, time.time, 2000)
     await graph.open()
 
     async def caller(number: int) -> None:
