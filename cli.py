@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from events.dead_letters import DeadLetter, DeadLetters
     from graph.imports.importer import OnError
     from graph.imports.kinds import KindName
+    from workers.reconcile import Report
     from workers.status import Status
 
 Result = TypeVar("Result")
@@ -240,6 +242,83 @@ async def _status(settings: Settings) -> Status:
                 return Status(str(folder.path), held_by, truth, redis=await read_redis_status(client))
         except (RedisUnreachableError, EmbeddedRedisError, RedisError, DataFolderError) as error:
             return Status(str(folder.path), held_by, truth, redis_error=str(error))
+
+
+@main.command()
+@click.option("--user", type=UserId(), help="Only this user's view.")
+@click.option("--repair", is_flag=True, help="Evict the views that drifted; the next read builds them again.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def reconcile(user: int | None, repair: bool, as_json: bool) -> None:
+    """Compare every view in Redis with the truth, while the system runs.
+
+    Events in flight are not drift: what a view lacks counts once the events of then were handled. Exit code 1 says that
+    there is drift, also where it was repaired.
+    """
+    report, game_ids = asyncio.run(_reconcile(load_settings(), user, repair))
+    from workers.reconcile_report import SHOWN_ROWS, drift_rows, totals
+    from workers.reconcile_report import as_json as json_of
+
+    if as_json:
+        click.echo(json.dumps(json_of(report, game_ids), indent=2))
+    elif sys.stdout.isatty():
+        _print_reconciled(totals(report), list(islice(drift_rows(report, game_ids), SHOWN_ROWS)))
+    else:
+        for row in islice(drift_rows(report, game_ids), SHOWN_ROWS):
+            click.echo("  ".join(row))
+        for name, value in totals(report):
+            click.echo(f"{name}: {value}")
+    sys.exit(1 if report.drift else 0)
+
+
+def _print_reconciled(sums: Sequence[tuple[str, str]], drift: Sequence[tuple[str, str, str, str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False, markup=False)
+    if drift:
+        wrong = Table("user", "game or friend", "drift", "what is wrong")
+        for row in drift:
+            wrong.add_row(*row)
+        console.print(wrong)
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold", no_wrap=True)
+    for sum_ in sums:
+        grid.add_row(*sum_)
+    console.print(grid)
+
+
+async def _reconcile(settings: Settings, user: int | None, repair: bool) -> tuple[Report, dict[int, int]]:
+    from redis.exceptions import RedisError
+    from rich.console import Console
+
+    from events.event_progress import EventProgress
+    from signals.embedded_redis import EmbeddedRedisError
+    from signals.redis import SharedRedis
+    from signals.views import FriendViews
+    from workers.command_stores import RedisUnreachableError, command_graph, command_redis
+    from workers.in_flight import PATIENCE_SECONDS, InFlight
+    from workers.reconcile import Reconcile
+    from workers.reconcile_report import Bar, Lines
+
+    folder = DataFolder(settings.data_dir)
+    # Where this command runs Redis by itself, no worker handles anything, and there is nothing to wait for.
+    alone = settings.redis_url is None and folder.holder() is None
+    async with command_graph(settings, folder, create=False) as graph:
+        try:
+            async with command_redis(settings, folder, "reconcile") as client:
+                views = FriendViews(SharedRedis(client))
+                in_flight = InFlight(graph, EventProgress(client), patience_seconds=0 if alone else PATIENCE_SECONDS)
+                reconciling = Reconcile(graph, views, in_flight, repair=repair)
+                if user is not None:
+                    report = await reconciling.views([user])
+                else:
+                    count = await views.resident_count()
+                    console = Console(stderr=True)
+                    with Bar(console, count) if console.is_terminal else Lines(sys.stderr, count) as advance:
+                        report = await reconciling.all(advance)
+                return report, {game.number: game.id for game in (await graph.catalogue()).changed}
+        except (RedisUnreachableError, EmbeddedRedisError, RedisError) as error:
+            raise click.ClickException(str(error)) from None
 
 
 @main.group("dead-letters")

@@ -10,6 +10,8 @@ from graph.social_graph import SocialGraph
 
 #: Rows of the outbox looked at at once. Where more wait, the rest is looked at when these have gone.
 ROWS_AT_ONCE = 10_000
+#: A worker that died is followed after 5 s; then something moves again.
+PATIENCE_SECONDS = 15.0
 FIRST_LOOK_SECONDS = 0.02
 LONGEST_PAUSE_SECONDS = 0.5
 
@@ -20,7 +22,7 @@ class InFlight:
     Args:
         graph: whose outbox they leave.
         progress: of the log that they go through.
-        patience_seconds: how long to wait while nothing moves. A worker that died is followed after 5 s.
+        patience_seconds: how long to wait while nothing moves.
         longest_seconds: how long to wait while something does.
         clock: this process's clock, in seconds.
     """
@@ -30,7 +32,7 @@ class InFlight:
         graph: SocialGraph,
         progress: EventProgress,
         *,
-        patience_seconds: float = 15.0,
+        patience_seconds: float = PATIENCE_SECONDS,
         longest_seconds: float = 120.0,
         clock: Callable[[], float] | None = None,
     ) -> None:

@@ -30,11 +30,11 @@ def test_the_version(headcount: Headcount) -> None:
 
 
 def test_help_lists_what_there_is(headcount: Headcount) -> None:
-    for arguments in ([], ["serve"], ["work"], ["import"], ["token"], ["status"], ["dead-letters"]):
+    for arguments in ([], ["serve"], ["work"], ["import"], ["token"], ["status"], ["reconcile"], ["dead-letters"]):
         done = headcount.run(*arguments, "--help")
         assert (done.returncode, done.stderr) == (0, "")
     listed = re.findall(r"^  ([a-z][a-z-]*)  ", headcount.run("--help").stdout, re.MULTILINE)
-    assert listed == ["dead-letters", "import", "serve", "status", "token", "work"]
+    assert listed == ["dead-letters", "import", "reconcile", "serve", "status", "token", "work"]
 
 
 @pytest.mark.parametrize(
@@ -53,6 +53,7 @@ def test_help_lists_what_there_is(headcount: Headcount) -> None:
         ["serve", "--port", "65536"],
         ["serve", "--processes", "0"],
         ["import", "--on-error", "ignore"],
+        ["reconcile", "--user", "0"],
         ["dead-letters"],
         ["dead-letters", "list", "--limit", "0"],
     ],
