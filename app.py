@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,10 +27,11 @@ from events.redis_streams import EventLog
 from graph.catalogue import CatalogueMemory
 from graph.data_folder import DataFolder, DataFolderError
 from graph.deleted_users import DeletedUsers
-from graph.social_graph import GraphError
+from graph.social_graph import GraphError, TruthReplacedError
 from graph.sqlite import SQLiteGraph
 from loaders.cold_pages import ColdPages
 from loaders.friend_counts import FriendCounts
+from loaders.pulled_friends import PulledFriends
 from loaders.view_reads import ViewReads
 from resolvers.catalog_orders import CatalogOrders
 from resolvers.context import Context
@@ -43,15 +45,18 @@ from server.logs import configure_logging
 from server.serving import PortTakenError, WebProcesses, leave_with_parent, listen, serve_app, until_stopped
 from server.tokens import Principal, Tokens, make_tokens
 from settings import Settings, SettingsError, load_settings
+from signals.catalogue_copy import CatalogueCopy
 from signals.embedded_redis import EmbeddedRedis, EmbeddedRedisError, socket_path
 from signals.fence import Fence, Witness
 from signals.hidden_users import HiddenUsers
 from signals.live_sessions import LiveSessions
 from signals.live_totals import LiveTotals
 from signals.markers import ShardMarkers
+from signals.pulled_logs import PulledLogs
 from signals.redis import SharedRedis, connect
 from signals.views import FriendViews
 from workers.acknowledgements import Acknowledgements
+from workers.beginning import Beginning
 from workers.demo_players import DemoPlayers
 from workers.demo_world import fill_demo_world
 from workers.fan_out import FanOut
@@ -60,6 +65,8 @@ from workers.lease import Lease
 from workers.live_visibility import LiveVisibility
 from workers.markers import Markers
 from workers.outbox_relay import OutboxRelay
+from workers.pulled_logs import LEASE_NAME as PULLED_LOGS_LEASE_NAME
+from workers.pulled_logs import PulledLogsPublisher, lease_seconds
 from workers.recount import LEASE_NAME, LEASE_SECONDS, Recount
 from workers.supervisor import Supervisor
 from workers.view_janitor import ViewJanitor
@@ -103,6 +110,14 @@ class Application:
         self.views = FriendViews(self.redis, fence=Fence(lambda: self.graph.truth_id))
         self.cold_pages = ColdPages(self.graph, self.views)
         self.view_reads = ViewReads(self.views)
+        self.pulled_logs = PulledLogs(self.redis, settings.recount_interval_ms)
+        self.pulled_friends = PulledFriends(
+            self.graph,
+            self.views,
+            self.pulled_logs,
+            wait_seconds=settings.signal_deadline_ms / 1000,
+            stale_max_seconds=settings.stale_max_seconds,
+        )
         self.live_sessions = LiveSessions(self.redis, settings.session_ttl_seconds)
         self.live_totals = LiveTotals(self.redis, settings.recount_interval_ms, settings.stale_max_seconds)
         self.catalogue = CatalogueMemory()
@@ -118,6 +133,7 @@ class Application:
                 self.views,
                 self.cold_pages,
                 self.view_reads,
+                self.pulled_friends,
                 deadline_ms=settings.signal_deadline_ms,
                 stale_max_seconds=settings.stale_max_seconds,
             ),
@@ -131,25 +147,37 @@ class Application:
         publisher = Publisher(self._events_client, lambda: self.graph.truth_id)
         self.markers = Markers(self.graph, self.redis, shard_markers, publisher)
         self.acknowledgements = Acknowledgements(self.graph, shard_markers, self._witness)
+        self.beginning = Beginning(
+            self.graph, self.markers, shard_markers, self.catalogue, CatalogueCopy(self.redis), self._on_open()
+        )
+        self.replaced = asyncio.Event()  # another truth stands where this process opened one: it has to begin again
+        self._truth_away = False
         self.supervisor = Supervisor(self._jobs())
         self._closing = AsyncExitStack()
+
+    def _on_open(self) -> list[Callable[[], Awaitable[object]]]:
+        """What follows the opening of the truth."""
+        calls: list[Callable[[], Awaitable[object]]] = []
+        if self.options.demo:
+            calls.append(lambda: fill_demo_world(self.graph))
+        calls.append(lambda: self.deleted_users.refresh(self.graph))
+        return calls
 
     async def __aenter__(self) -> Application:
         """Open the stores, fill the demo world where one is wanted, start the jobs.
 
         Raises:
-            GraphError: the truth cannot be opened.
+            GraphError: the truth cannot be used. One that is only unreachable is asked again, and pages are served from
+                what Redis holds.
         """
         async with AsyncExitStack() as opening:
             opening.push_async_callback(self.redis.close)
             opening.push_async_callback(self._events_client.aclose)
-            await self.graph.open()
             opening.push_async_callback(self.graph.close)
-            if self.options.demo:
-                await fill_demo_world(self.graph)
-            await self.catalogue.refresh(self.graph)
-            await self.deleted_users.refresh(self.graph)
+            await self.beginning.start()
+            opening.push_async_callback(self.acknowledgements.close)
             opening.push_async_callback(self.cold_pages.close)
+            opening.push_async_callback(self.pulled_friends.close)
             opening.push_async_callback(self.services.catalog_orders.close)
             opening.push_async_callback(self.live_sessions.close)
             self.supervisor.start()
@@ -196,11 +224,14 @@ class Application:
         return Context(self.services, principal.user_id, principal.scopes, request_id)
 
     def _jobs(self) -> dict[str, Callable[[], Awaitable[None]]]:
-        jobs: dict[str, Callable[[], Awaitable[None]]] = {}
+        jobs: dict[str, Callable[[], Awaitable[None]]] = {
+            "beginning": self.beginning.run,
+            "catalogue": self._keep_catalogue_fresh,
+        }
         if self.options.web:
-            jobs["catalogue"] = self._keep_catalogue_fresh
             jobs["live-totals"] = self.live_totals.run
             jobs["view-reads"] = self.view_reads.run
+            jobs["pulled-logs"] = self.pulled_logs.run
         if self.options.workers:
             settings, redis = self.settings, self.redis
             recount_lease = Lease(redis, LEASE_NAME, LEASE_SECONDS)
@@ -213,22 +244,35 @@ class Application:
             jobs["recount"] = Recount(
                 redis, settings.session_ttl_seconds, settings.recount_interval_ms, recount_lease, live_visibility
             ).run
-            jobs["outbox-relay"] = OutboxRelay(self.graph, self.events, relay_lease, markers=self.markers).run
-            jobs["view-janitor"] = ViewJanitor(self.views, settings.view_idle_seconds).run
-            jobs |= fan_out_jobs(self.events, fan_out, dead_letters, acknowledgements=self.acknowledgements)
+            relay = OutboxRelay(self.graph, self.events, relay_lease, markers=self.markers)
+            interval_ms = settings.recount_interval_ms
+            pulled_lease = Lease(redis, PULLED_LOGS_LEASE_NAME, lease_seconds(interval_ms))
+            jobs["pulled-logs-publisher"] = PulledLogsPublisher(self.graph, redis, interval_ms, pulled_lease).run
+            jobs["outbox-relay"] = self.beginning.before(relay.run)
+            janitor = ViewJanitor(self.views, settings.view_idle_seconds)
+            jobs["view-janitor"] = self.beginning.before(janitor.run)
+            consumers = fan_out_jobs(self.events, fan_out, dead_letters, acknowledgements=self.acknowledgements)
+            jobs |= {name: self.beginning.before(job) for name, job in consumers.items()}
             if self.options.demo:
-                ttl_seconds = settings.session_ttl_seconds
-                jobs["demo-players"] = DemoPlayers(self.live_sessions, self.graph, ttl_seconds=ttl_seconds).run
+                players = DemoPlayers(self.live_sessions, self.graph, ttl_seconds=settings.session_ttl_seconds)
+                jobs["demo-players"] = self.beginning.before(players.run)
         return jobs
 
     async def _keep_catalogue_fresh(self) -> None:
         while True:
             await asyncio.sleep(CATALOGUE_REFRESH_SECONDS)
             try:
-                await self.catalogue.refresh(self.graph)
+                await self.beginning.refresh_catalogue()
                 await self.deleted_users.refresh(self.graph)
+            except TruthReplacedError as error:
+                log.error("truth_replaced", reason=str(error))
+                self.replaced.set()
+                return
             except GraphError as error:
                 log.warning("catalogue_not_refreshed", reason=str(error))
+                self._truth_away = True
+            else:
+                self._truth_away = False
 
     async def _first_totals(self) -> None:
         """Let the first live totals come, so that the first page shows them."""
@@ -239,6 +283,8 @@ class Application:
     def _readiness(self) -> tuple[bool, list[str]]:
         """Whether pages can be served, and which signals are degraded; from what is known, asking nobody."""
         degraded = []
+        if self._truth_away or not self.beginning.truth_is_open:
+            degraded.append("truth")
         if self.services.friend_counts.redis_rests:
             degraded.append("friendsPlayed")
         if not self.live_totals.known:
@@ -284,16 +330,20 @@ async def _serve(settings: Settings, options: Options, tokens: Tokens, sock: soc
         application = await closing.enter_async_context(Application(settings, redis_url, options, tokens))
         if options.web:
             _freeze_garbage()
-            await serve_app(application.asgi(), sock, on_started=lambda: _greet(sock, tokens, options))
+            async with leaving_when_replaced(application):
+                await serve_app(application.asgi(), sock, on_started=lambda: _greet(sock, tokens, options))
             return 0
         # The address of an embedded Redis reaches the web processes as a setting.
         os.environ["HEADCOUNT_REDIS_URL"] = redis_url
         web = WebProcesses(["-m", "app", str(sock.fileno()), "dev" if options.dev else "-"], sock, processes)
         children = asyncio.create_task(web.run(), name="web-processes")
         _greet(sock, tokens, options)
-        await until_stopped()
-        children.cancel()
-        await asyncio.gather(children, return_exceptions=True)
+        try:
+            async with leaving_when_replaced(application):
+                await until_stopped()
+        finally:
+            children.cancel()
+            await asyncio.gather(children, return_exceptions=True)
     return 0
 
 
@@ -308,7 +358,10 @@ async def _work(settings: Settings) -> int:
                 "or set HEADCOUNT_REDIS_URL"
             )
         redis_url = f"unix://{socket_path(settings.data_dir)}"
-    async with Application(settings, redis_url, Options(web=False)):
+    async with (
+        Application(settings, redis_url, Options(web=False)) as application,
+        leaving_when_replaced(application),
+    ):
         await until_stopped()
     return 0
 
@@ -320,7 +373,8 @@ async def _web_process(settings: Settings, sock: socket.socket, *, dev: bool) ->
     async with Application(settings, settings.redis_url, Options(workers=False, dev=dev), tokens) as application:
         _freeze_garbage()
         leaving = asyncio.create_task(leave_with_parent(os.getppid()))
-        await serve_app(application.asgi(), sock)
+        async with leaving_when_replaced(application):
+            await serve_app(application.asgi(), sock)
         leaving.cancel()
     return 0
 
@@ -330,6 +384,29 @@ async def _start_embedded_redis(settings: Settings, closing: AsyncExitStack) -> 
     await embedded.start()
     closing.push_async_callback(embedded.stop)
     return embedded.url
+
+
+@asynccontextmanager
+async def leaving_when_replaced(application: Application) -> AsyncIterator[None]:
+    """Stop this process, as SIGTERM would, when another truth takes the place of the one it opened.
+
+    All that it holds in memory is of the truth that is gone. Started again, it empties what is derived.
+
+    Raises:
+        StartError: that happened; one line.
+    """
+
+    async def leave() -> None:
+        await application.replaced.wait()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    leaving = asyncio.create_task(leave(), name="leaving-when-replaced")
+    try:
+        yield
+    finally:
+        leaving.cancel()
+    if application.replaced.is_set():
+        raise StartError("another truth stands where this program opened one (a restore?): start it again")
 
 
 @contextmanager
@@ -363,4 +440,7 @@ if __name__ == "__main__":
     loaded = load_settings()
     configure_logging(loaded.log_level)
     inherited = socket.socket(fileno=int(descriptor))
-    sys.exit(uvloop.run(_web_process(loaded, inherited, dev=mode == "dev")))
+    try:
+        sys.exit(uvloop.run(_web_process(loaded, inherited, dev=mode == "dev")))
+    except StartError as error:
+        sys.exit(str(error))

@@ -65,14 +65,23 @@ class CatalogueMemory:
         other_truth = truth_id != self.truth_id
         catalogue = await graph.catalogue(0 if other_truth else self.version)
         if other_truth:
-            self._by_id, self._by_number, self._folded, self._ids, self._by_name = {}, {}, {}, (), None
-            self.version = 0
+            self._forget()
         self.truth_id = truth_id
         if catalogue.version < self.version:
             return False  # two refreshes at once: the other one knows more
         self.version = catalogue.version
         self._learn(catalogue.changed)
         return other_truth or bool(catalogue.changed)
+
+    def restore(self, truth_id: str, version: int, games: Sequence[Game]) -> None:
+        """Begin with a copy, kept while the truth was there; a refresh goes on from it, or forgets it."""
+        self._forget()
+        self.truth_id, self.version = truth_id, version
+        self._learn(games)
+
+    def _forget(self) -> None:
+        self._by_id, self._by_number, self._folded, self._ids, self._by_name = {}, {}, {}, (), None
+        self.version = 0
 
     def _learn(self, changed: Sequence[Game]) -> None:
         if not changed:
