@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 
 from events.event import Event
 from graph.social_graph import SocialGraph
-from graph.visibility import CursorState, UserFlag, Visibility, is_deleted
+from graph.visibility import CursorState, Visibility, is_deleted
 from signals.views import FriendViews, Outcome, Update
 from workers.live_visibility import LiveVisibility
 
@@ -24,8 +24,6 @@ T = TypeVar("T")
 UPDATES_AT_ONCE = 8_192
 VIEWERS_AT_ONCE = 512
 LOGS_AT_ONCE = 256
-#: Owners with fewer friends are fanned out without asking whether their plays are pulled: APPLY counts those right too.
-PULL_ASKED_FROM_FRIENDS = 256
 #: Rounds against a view that is evicted and built again each time; then it is evicted, which is always right.
 ROUNDS = 5
 
@@ -60,6 +58,10 @@ class FanOut:
         plays = [event for event in events if event.kind == "play"]
         grown = {event.user_id for event in events if event.kind == "log"}
         changed = {event.user_id for event in events if event.kind == "user"}
+        if plays or grown:
+            pulled = await self._pulled()
+            plays = [play for play in plays if play.user_id not in pulled]
+            grown -= pulled
         owners = {event.user_id for event in plays} | grown | changed
         friends = await self._graph.friends(owners) if owners else {}
 
@@ -97,12 +99,10 @@ class FanOut:
 
     async def _apply(self, plays: Sequence[Event], friends: Mapping[int, list[int]]) -> None:
         """Count each play in the views of the owner's friends, and close the gaps that are met."""
-        pulled = await self._pulled({play.user_id for play in plays}, friends)
         updates = (
             Update(viewer, play.user_id, play.ordinal, play.number)
             # A log's entries in their order, whatever the deliveries' order was: fewer gaps.
             for play in sorted(plays, key=lambda play: (play.user_id, play.ordinal))
-            if play.user_id not in pulled
             for viewer in friends[play.user_id]
         )
         for part in _slices(updates, UPDATES_AT_ONCE):
@@ -114,14 +114,28 @@ class FanOut:
             }
             await self._catch_up(behind)
 
-    async def _pulled(self, owners: Collection[int], friends: Mapping[int, list[int]]) -> set[int]:
+    async def _pulled(self) -> set[int]:
         """Those whose plays are read by their many friends' pages and not pushed to them.
 
-        One that is pulled now and pushed a moment later is caught up by the event of that change.
+        It is asked after the plays are known, and that is what makes it right to leave out whom it names, however the
+        flag moves meanwhile. Let play n be committed at t0, and the flag be read as set at t1, t0 < t1. A view f holds
+        owner p in one of these ways:
+
+        - pull: the page compares and catches up, whatever the flag is by then.
+        - push, since the event that set the flag is still to come, or is with another worker: it runs EDGE to pull, or
+          marks f dirty for its builder, and f is as above. That event is acknowledged after it was done, never before.
+        - push again, since the flag was cleared at t2. Had it been cleared before t1 and f been caught up before t0, n
+          would be lost: so the flag is never remembered from an earlier batch. But it was set at t1, so t1 < t2, and
+          whoever carries the clearing runs EDGE after t2 and then reads the log, which has n since t0; after "old
+          version" too. Its builder, if f is being built, reads p again for the mark that EDGE leaves.
+        - being built, from what was read before t0: as pull, and then as the first; as push, and then the flag was set
+          after that read, and its event marks f dirty or finds it built.
+        - not at all: whoever builds f from now on reads the log after t0.
+
+        Whom it does not name is pushed, and APPLY counts a play once in a row that is push or pull alike. A log that
+        grew by an import is a play in all of this.
         """
-        asked = [owner for owner in owners if len(friends[owner]) >= PULL_ASKED_FROM_FRIENDS]
-        states = await _all(self._graph.user_state(owner) for owner in asked)
-        return {owner for owner, state in zip(asked, states, strict=True) if state & UserFlag.PULL}
+        return set(await self._graph.pulled_logs())
 
     async def _catch_up_residents(self, friends: Mapping[int, Sequence[int]]) -> None:
         """Catch up with each owner's log in the views of their friends that exist."""

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from signals.redis import SharedRedis
 from tests.storm.view_mutants import MUTANTS
 from tests.storm.view_schedule import OPERATIONS, Operation, Schedule, WrongCountError, random_operations
-from workers import fan_out
 
 BUDGET = os.environ.get("HEADCOUNT_STORM", "")
 STORM_SCHEDULES = {"": 2_000, "short": 150}.get(BUDGET) or int(BUDGET)
@@ -34,11 +33,6 @@ QUICK_MUTANTS = [
 ]
 #: Rules whose absence shows so seldom that a short storm may miss it; the views' own tests show each directly.
 RARE_MUTANTS = ["a repeated claim clears nothing", "edge refuses another token"]
-
-
-@pytest.fixture(autouse=True)
-def _pull_is_asked_for_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fan_out, "PULL_ASKED_FROM_FRIENDS", 0)
 
 
 @pytest.fixture(autouse=True)

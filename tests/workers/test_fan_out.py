@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Collection
+from pathlib import Path
 
 import pytest
 
 from events.event import Event
 from graph.social_graph import FriendshipRow, PlayRow
 from graph.sqlite import SQLiteGraph
-from graph.visibility import UserFlag, Visibility
+from graph.visibility import Visibility
 from signals.views import BuildStatus, FriendViews, Update
 from tests.workers.conftest import GAMES
 from tests.workers.views_of_truth import build_view, finish_build, true_counts
-from workers import fan_out as fan_out_module
 from workers.fan_out import FanOut
 from workers.outbox_relay import event_of
 
@@ -205,21 +205,36 @@ async def test_those_who_hide_block_or_leave_are_not_counted_and_those_who_come_
     assert await total_after(graph.delete_user(D)) == 7
 
 
-async def test_plays_of_a_pulled_user_are_not_pushed(
-    graph: SQLiteGraph, views: FriendViews, fan_out: FanOut, monkeypatch: pytest.MonkeyPatch
+async def test_plays_of_a_pulled_user_are_not_pushed_and_nobody_is_missing_when_they_are_again(
+    graph: SQLiteGraph, views: FriendViews, fan_out: FanOut, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    async def state_of(user_id: int) -> int:
-        return int(UserFlag.PULL) if user_id == B else 0
+    asked: set[int] = set()
+    read_friends = graph.friends
 
-    monkeypatch.setattr(fan_out_module, "PULL_ASKED_FROM_FRIENDS", 2)
-    monkeypatch.setattr(graph, "user_state", state_of)
-    await befriend(graph, (A, B), (B, C), (A, C))
+    async def friends(user_ids: Collection[int]) -> dict[int, list[int]]:
+        asked.update(user_ids)
+        return await read_friends(user_ids)
+
+    await befriend(graph, (A, B), (B, C), (A, C), (B, D))
     await build_view(graph, views, A)
-    await told(graph)
+    lower = SQLiteGraph(tmp_path / "truth.sqlite", fanout_max_friends=2)
+    await lower.open()
+    await lower.close()
+    assert await graph.pulled_logs() == {B: 0}
+    monkeypatch.setattr(graph, "friends", friends)
+    await told(graph)  # the view is not told of the change yet
     await graph.record_play(B, 1)
     await graph.record_play(C, 2)
+    await graph.import_rows("plays", [PlayRow(B, 3), PlayRow(B, 4)])
     await fan_out.handle(await told(graph))
     assert sum((await views.counts(A) or {}).values()) == 1
+    assert asked == {C}
+    # Pushed again: the event of that change brings what was left out.
+    await graph.set_friendship(B, D, False)
+    await graph.set_friendship(B, C, False)
+    await fan_out.handle(await told(graph))
+    assert await views.counts(A) == await true_counts(graph, A) != {}
+    assert sum((await views.counts(A) or {}).values()) == 4
 
 
 async def test_a_cursor_past_its_logs_end_evicts_the_view(
