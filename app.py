@@ -22,6 +22,7 @@ from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.types import ASGIApp
 
 from events.dead_letters import DeadLetters
+from events.event_progress import EventProgress
 from events.publisher import Publisher
 from events.redis_streams import EventLog
 from graph.catalogue import CatalogueMemory
@@ -42,7 +43,18 @@ from server.graphiql import Assets, GraphiQL
 from server.graphql_http import GraphQLApp
 from server.health import Alive, Ready
 from server.logs import configure_logging
-from server.serving import PortTakenError, WebProcesses, leave_with_parent, listen, serve_app, until_stopped
+from server.metric_figures import job_figures, page_figures, socket_figures, store_figures, worker_figures
+from server.metrics import Metrics, NoMetrics
+from server.request_tally import RequestTally
+from server.serving import (
+    PortTakenError,
+    WebProcesses,
+    leave_with_parent,
+    listen,
+    serve_app,
+    serve_beside,
+    until_stopped,
+)
 from server.tokens import Principal, Tokens, make_tokens
 from settings import Settings, SettingsError, load_settings
 from signals.catalogue_copy import CatalogueCopy
@@ -61,14 +73,17 @@ from workers.demo_players import DemoPlayers
 from workers.demo_world import fill_demo_world
 from workers.fan_out import FanOut
 from workers.fan_out_consumer import fan_out_jobs
+from workers.in_flight import InFlight
 from workers.lease import Lease
 from workers.live_visibility import LiveVisibility
 from workers.markers import Markers
 from workers.outbox_relay import OutboxRelay
 from workers.pulled_logs import LEASE_NAME as PULLED_LOGS_LEASE_NAME
 from workers.pulled_logs import PulledLogsPublisher, lease_seconds
+from workers.reconcile import Reconcile
 from workers.recount import LEASE_NAME, LEASE_SECONDS, Recount
 from workers.supervisor import Supervisor
+from workers.view_audit import ViewAudit
 from workers.view_janitor import ViewJanitor
 
 log = structlog.get_logger(__name__)
@@ -77,6 +92,9 @@ CATALOGUE_REFRESH_SECONDS = 2.0
 #: How long a start waits for the first live totals before it serves without them.
 FIRST_TOTALS_SECONDS = 2.0
 RELAY_LEASE_SECONDS = 2.5
+#: The audit's lease outlasts the longest that one of its batches waits for events in flight.
+AUDIT_LEASE_SECONDS = 60.0
+AUDIT_WAIT_SECONDS = 40.0
 DEV_USER_ID = 1
 DEV_TOKEN_SECONDS = 86_400
 DIST = Path(__file__).parent / "web" / "dist"
@@ -152,7 +170,9 @@ class Application:
         )
         self.replaced = asyncio.Event()  # another truth stands where this process opened one: it has to begin again
         self._truth_away = False
+        self.view_audit: ViewAudit | None = None
         self.supervisor = Supervisor(self._jobs())
+        self.metrics = self._metrics()
         self._closing = AsyncExitStack()
 
     def _on_open(self) -> list[Callable[[], Awaitable[object]]]:
@@ -191,11 +211,12 @@ class Application:
         """Stop the jobs, finish what was accepted, close the stores."""
         await self._closing.aclose()
 
-    def asgi(self) -> ASGIApp:
-        """The routes."""
+    def asgi(self, *, shared_port: bool = False) -> ASGIApp:
+        """The routes; `shared_port` where other processes answer on the same port."""
         assert self.tokens is not None  # noqa: S101  # for mypy: a web process has them
         dev = self.options.dev
         introspection = dev or self.settings.introspection
+        tally = RequestTally()
         graphql = GraphQLApp(
             build_schema(),
             make_context=self._context,
@@ -204,7 +225,9 @@ class Application:
             introspection=introspection,
             suggestions=dev,
             page=GraphiQL(DIST, dev=dev, introspection=introspection),
+            tally=tally,
         )
+        self.metrics = self._metrics(tally, graphql)
         self.deleted_users.on_growth(graphql.sockets.close_deleted)
         routes: list[BaseRoute] = [
             Route("/graphql", graphql),
@@ -212,11 +235,31 @@ class Application:
             Mount("/assets", Assets(DIST)),
             Route("/healthz", Alive()),
             Route("/readyz", Ready(self._readiness)),
+            *self._metrics_route(shared_port=shared_port),
             Route("/", RedirectResponse("/graphql")),
         ]
         if dev:
             routes.append(Route("/dev/token", DevTokens(self.tokens)))
         return Starlette(routes=routes)
+
+    def metrics_asgi(self) -> ASGIApp:
+        """The route of a port for figures alone."""
+        return Starlette(routes=[Route("/metrics", self.metrics)])
+
+    def _metrics_route(self, *, shared_port: bool) -> list[BaseRoute]:
+        if self.settings.metrics_port is not None:
+            return []
+        return [Route("/metrics", NoMetrics() if shared_port else self.metrics)]
+
+    def _metrics(self, tally: RequestTally | None = None, graphql: GraphQLApp | None = None) -> Metrics:
+        """What this process is, in figures; with the requests that it answers, where it does."""
+        figures = job_figures(self.supervisor)
+        if graphql is not None:
+            figures += page_figures(self.cold_pages, self.live_totals) + socket_figures(graphql.sockets)
+        if self.view_audit is not None:
+            figures += worker_figures(self.view_audit)
+        stores = store_figures(self.graph, self.views, self._events_client)
+        return Metrics([] if tally is None else [tally], figures, stores)
 
     def _context(self, principal: Principal | None, request_id: str) -> Context:
         if principal is None:
@@ -253,6 +296,11 @@ class Application:
             jobs["view-janitor"] = self.beginning.before(janitor.run)
             consumers = fan_out_jobs(self.events, fan_out, dead_letters, acknowledgements=self.acknowledgements)
             jobs |= {name: self.beginning.before(job) for name, job in consumers.items()}
+            in_flight = InFlight(self.graph, EventProgress(self._events_client), longest_seconds=AUDIT_WAIT_SECONDS)
+            audit_lease = Lease(redis, "view-audit", AUDIT_LEASE_SECONDS)
+            reconcile = Reconcile(self.graph, self.views, in_flight, repair=True)
+            self.view_audit = ViewAudit(self.views, reconcile, audit_lease)
+            jobs["view-audit"] = self.beginning.before(self.view_audit.run)
             if self.options.demo:
                 players = DemoPlayers(self.live_sessions, self.graph, ttl_seconds=settings.session_ttl_seconds)
                 jobs["demo-players"] = self.beginning.before(players.run)
@@ -329,9 +377,10 @@ async def _serve(settings: Settings, options: Options, tokens: Tokens, sock: soc
             redis_url = await _start_embedded_redis(settings, closing)
         application = await closing.enter_async_context(Application(settings, redis_url, options, tokens))
         if options.web:
+            asgi = application.asgi()
             _freeze_garbage()
-            async with leaving_when_replaced(application):
-                await serve_app(application.asgi(), sock, on_started=lambda: _greet(sock, tokens, options))
+            async with leaving_when_replaced(application), metrics_port(application):
+                await serve_app(asgi, sock, on_started=lambda: _greet(sock, tokens, options))
             return 0
         # The address of an embedded Redis reaches the web processes as a setting.
         os.environ["HEADCOUNT_REDIS_URL"] = redis_url
@@ -339,7 +388,7 @@ async def _serve(settings: Settings, options: Options, tokens: Tokens, sock: soc
         children = asyncio.create_task(web.run(), name="web-processes")
         _greet(sock, tokens, options)
         try:
-            async with leaving_when_replaced(application):
+            async with leaving_when_replaced(application), metrics_port(application):
                 await until_stopped()
         finally:
             children.cancel()
@@ -361,20 +410,22 @@ async def _work(settings: Settings) -> int:
     async with (
         Application(settings, redis_url, Options(web=False)) as application,
         leaving_when_replaced(application),
+        metrics_port(application),
     ):
         await until_stopped()
     return 0
 
 
-async def _web_process(settings: Settings, sock: socket.socket, *, dev: bool) -> int:
+async def _web_process(settings: Settings, sock: socket.socket, number: int, *, dev: bool) -> int:
     """One of several web processes; its parent has the lock, the embedded Redis and the workers."""
     assert settings.redis_url is not None  # noqa: S101  # for mypy: the parent sets it
     tokens = make_tokens(settings, loopback=True)
     async with Application(settings, settings.redis_url, Options(workers=False, dev=dev), tokens) as application:
+        asgi = application.asgi(shared_port=True)
         _freeze_garbage()
         leaving = asyncio.create_task(leave_with_parent(os.getppid()))
-        async with leaving_when_replaced(application):
-            await serve_app(application.asgi(), sock)
+        async with leaving_when_replaced(application), metrics_port(application, number):
+            await serve_app(asgi, sock)
         leaving.cancel()
     return 0
 
@@ -409,6 +460,22 @@ async def leaving_when_replaced(application: Application) -> AsyncIterator[None]
         raise StartError("another truth stands where this program opened one (a restore?): start it again")
 
 
+@asynccontextmanager
+async def metrics_port(application: Application, number: int = 0) -> AsyncIterator[None]:
+    """Serve the figures of this process on a port of their own, where one is set.
+
+    Args:
+        application: whose figures.
+        number: 0 for the first process; web processes beside it (1, 2 …) take the ports that follow.
+    """
+    settings = application.settings
+    if settings.metrics_port is None:
+        yield
+        return
+    async with serve_beside(application.metrics_asgi(), listen(settings.metrics_host, settings.metrics_port + number)):
+        yield
+
+
 @contextmanager
 def start_errors() -> Iterator[None]:
     """What keeps a program from starting, as StartError."""
@@ -436,11 +503,11 @@ def _greet(sock: socket.socket, tokens: Tokens, options: Options) -> None:
 
 
 if __name__ == "__main__":
-    _, descriptor, mode = sys.argv
+    _, descriptor, mode, which = sys.argv
     loaded = load_settings()
     configure_logging(loaded.log_level)
     inherited = socket.socket(fileno=int(descriptor))
     try:
-        sys.exit(uvloop.run(_web_process(loaded, inherited, dev=mode == "dev")))
+        sys.exit(uvloop.run(_web_process(loaded, inherited, int(which), dev=mode == "dev")))
     except StartError as error:
         sys.exit(str(error))

@@ -45,6 +45,10 @@ class Settings(BaseSettings):
         default=(), description="Origins allowed by CORS and for WebSockets, comma-separated."
     )
     introspection: bool = Field(default=False, description="Allow GraphQL introspection. `serve --dev` implies it.")
+    metrics_port: int | None = Field(
+        default=None, ge=1, le=65_535, description="Port of /metrics. Unset: the port that everything is served on."
+    )
+    metrics_host: str = Field(default="127.0.0.1", description="Address that the metrics port listens on.")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(default="INFO", description="Lowest level logged.")
 
     session_ttl_seconds: int = Field(

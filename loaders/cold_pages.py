@@ -63,6 +63,10 @@ class ColdPages:
         self._newest: dict[int, _Flight] = {}
         self._flights: set[asyncio.Task[FriendPlays]] = set()
         self._builds: dict[int, asyncio.Task[None]] = {}
+        #: Pages answered, by what they were counted from.
+        self.answered = {"logs": 0}
+        #: Builds of views, by what came of them. REFUSED: another builder took over, or the view was evicted.
+        self.built = {"built": 0, "refused": 0, "failed": 0}
 
     async def counts(self, viewer_id: int, numbers: Sequence[int], *, claim: bool = True) -> list[int]:
         """How many friends played each game, as the truth has it at some moment after this was called.
@@ -81,7 +85,13 @@ class ColdPages:
         flight = self._join(viewer_id, claim)
         assert flight.task is not None  # noqa: S101  # for mypy: _join starts it
         plays = await asyncio.shield(flight.task)  # whoever goes away leaves the others' flight alone
+        self.answered["logs"] += 1
         return plays.counts(numbers)
+
+    @property
+    def builds_running(self) -> int:
+        """Builds under way."""
+        return len(self._builds)
 
     async def close(self) -> None:
         """Wait for what is under way."""
@@ -138,6 +148,7 @@ class ColdPages:
 
     async def _build(self, viewer_id: int, token: str, seen: dict[int, SeenLog], plays: FriendPlays) -> None:
         """Build the view from what was read; what changed meanwhile is read again. What fails leaves it cold."""
+        outcome = "failed"
         try:
             for _ in range(BUILD_ROUNDS):
                 edges = {
@@ -145,6 +156,7 @@ class ColdPages:
                 }
                 result = await self._views.build(viewer_id, token, secrets.token_hex(16), edges, plays.all())
                 if result.status is not BuildStatus.DIRTY:
+                    outcome = "built" if result.status is BuildStatus.BUILT else "refused"
                     return
                 token = result.token
                 seen = await self._read_again(viewer_id, seen, result.dirty)
@@ -154,6 +166,8 @@ class ColdPages:
             log.warning("view_not_built", viewer_id=viewer_id, reason=repr(error))
         except Exception:
             log.exception("view_not_built", viewer_id=viewer_id)
+        finally:
+            self.built[outcome] += 1
 
     async def _read_again(
         self, viewer_id: int, seen: dict[int, SeenLog], owner_ids: Collection[int]

@@ -20,6 +20,7 @@ from server.negotiation import GRAPHQL_RESPONSE, is_json, reply_type, takes_html
 from server.operations import Answer, Ask, MakeContext, Operations
 from server.origins import Origins
 from server.replies import JSON, Header, HTTPRefusal, headers_of, read_body, request_id_of, send_reply
+from server.request_tally import RequestTally
 from server.tokens import Principal, Tokens
 
 log = structlog.get_logger(__name__)
@@ -53,6 +54,7 @@ class GraphQLApp:
         introspection: whether the schema may be asked for.
         suggestions: whether errors say "did you mean".
         page: answers browsers that open the address; None: there is no page.
+        tally: counts the requests, for metrics.
 
     Raises:
         SettingsError: one of the origins is none.
@@ -69,6 +71,7 @@ class GraphQLApp:
         introspection: bool = False,
         suggestions: bool = False,
         page: ASGIApp | None = None,
+        tally: RequestTally | None = None,
     ) -> None:
         self.limits = limits or Limits()
         self.operations = Operations(
@@ -78,6 +81,7 @@ class GraphQLApp:
         self.sockets = GraphQLSockets(self.operations, tokens, self.limits, self.origins)
         self._tokens = tokens
         self._page = page
+        self._tally = tally
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -159,8 +163,18 @@ class GraphQLApp:
             *exchange.reply_headers,
             *self.origins.reply_headers(exchange.headers),
         ]
-        _log(exchange, body.get("errors", ()))
+        self._count(exchange, body.get("errors", ()))
         await send_reply(send, exchange.status, encoded, exchange.content_type, headers, without_body=without_body)
+
+    def _count(self, exchange: _Exchange, errors: Sequence[ErrorBody]) -> None:
+        cost, ask = exchange.cost, exchange.ask
+        error_codes = codes(errors) if errors else ()
+        milliseconds = cost.milliseconds()
+        _log(exchange, milliseconds, error_codes)
+        if self._tally is not None:
+            operation = None if ask is None else ask.operation
+            trips, queries = cost.redis_round_trips, cost.graph_queries
+            self._tally.count(operation, exchange.status, milliseconds / 1000, trips, queries, error_codes)
 
 
 def _exchange(scope: Scope) -> _Exchange:
@@ -209,16 +223,16 @@ def _times(scope: Scope, name: bytes) -> int:
     return sum(1 for key, _ in scope["headers"] if key == name)
 
 
-def _log(exchange: _Exchange, errors: Sequence[ErrorBody]) -> None:
+def _log(exchange: _Exchange, milliseconds: float, error_codes: Sequence[str]) -> None:
     ask = exchange.ask
     log.info(
         "graphql",
         operation=ask.shown_name if ask else "",
         type=ask.operation.operation.value if ask else "",
         status=exchange.status,
-        ms=round(exchange.cost.milliseconds(), 2),
+        ms=round(milliseconds, 2),
         redis_round_trips=exchange.cost.redis_round_trips,
         graph_queries=exchange.cost.graph_queries,
         request_id=exchange.request_id,
-        **({"codes": codes(errors)} if errors else {}),
+        **({"codes": error_codes} if error_codes else {}),
     )

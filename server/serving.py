@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 import structlog
 import uvicorn
@@ -92,6 +92,30 @@ async def serve_app(app: ASGIApp, sock: socket.socket, *, on_started: Callable[[
             watcher.cancel()
 
 
+@contextlib.asynccontextmanager
+async def serve_beside(app: ASGIApp, sock: socket.socket) -> AsyncIterator[None]:
+    """Serve a second application for as long as the context is open; signals are none of its business."""
+    config = uvicorn.Config(
+        app,
+        http="httptools",
+        ws="none",
+        loop="none",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        date_header=False,
+        timeout_graceful_shutdown=1,
+    )
+    server = _Server(config)
+    serving = asyncio.create_task(server._serve([sock]), name="metrics-port")  # `serve` would take the signals
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        await asyncio.gather(serving, return_exceptions=True)
+
+
 async def _tell_when_started(server: uvicorn.Server, on_started: Callable[[], None]) -> None:
     while not server.started:  # noqa: ASYNC110  # uvicorn has no event for it
         await asyncio.sleep(0.005)
@@ -120,7 +144,13 @@ async def leave_with_parent(parent: int) -> None:
 
 
 class WebProcesses:
-    """Web processes on one listening socket: programs of their own (never forked), replaced when they die."""
+    """Web processes on one listening socket: programs of their own (never forked), replaced when they die.
+
+    Args:
+        arguments: of each program; its number (1, 2 …) follows them.
+        sock: what they listen on.
+        count: how many.
+    """
 
     def __init__(self, arguments: Sequence[str], sock: socket.socket, count: int) -> None:
         self._arguments = arguments
@@ -132,19 +162,23 @@ class WebProcesses:
         """Keep them running until cancelled, then stop them in order."""
         try:
             async with asyncio.TaskGroup() as group:
-                for _ in range(self._count):
-                    group.create_task(self._keep_one())
+                for number in range(1, self._count + 1):
+                    group.create_task(self._keep_one(number))
         finally:
             for process in self._processes:
                 with contextlib.suppress(ProcessLookupError):
                     process.terminate()
             await asyncio.gather(*(process.wait() for process in self._processes))
 
-    async def _keep_one(self) -> None:
+    async def _keep_one(self, number: int) -> None:
         while True:
             # A session of its own: Ctrl-C reaches the parent alone, which then stops the children in order.
             process = await asyncio.create_subprocess_exec(
-                sys.executable, *self._arguments, pass_fds=[self._socket.fileno()], start_new_session=True
+                sys.executable,
+                *self._arguments,
+                str(number),
+                pass_fds=[self._socket.fileno()],
+                start_new_session=True,
             )
             self._processes.add(process)
             code = await process.wait()

@@ -1,0 +1,107 @@
+"""Which figures `/metrics` has beside requests, and where each comes from."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import redis.asyncio
+
+from events.dead_letters import DeadLetters
+from events.event_progress import EventProgress
+from events.redis_streams import EventLog
+from graph.social_graph import SocialGraph
+from loaders.cold_pages import ColdPages
+from server.graphql_websocket import GraphQLSockets
+from server.metrics import Figure, StoreFigure, Value
+from signals.live_totals import LiveTotals
+from signals.views import FriendViews
+from workers.supervisor import Supervisor
+from workers.view_audit import ViewAudit
+
+#: Rows of the outbox are counted up to here: a longer one is told as this many.
+OUTBOX_COUNTED = 10_000
+
+
+def page_figures(
+    cold_pages: ColdPages, live_totals: LiveTotals, clock: Callable[[], float] = time.time
+) -> list[Figure]:
+    """Of a process that answers pages."""
+
+    def recount_age() -> Value:
+        return None if (as_of := live_totals.as_of) is None else max(0.0, clock() - as_of)
+
+    return [
+        Figure(
+            "counter",
+            "cold_pages",
+            "Pages of viewers without a view, by what they were counted from.",
+            lambda: cold_pages.answered,
+            "source",
+        ),
+        Figure("counter", "view_builds", "Builds of views, by what came of them.", lambda: cold_pages.built, "outcome"),
+        Figure("gauge", "view_builds_running", "Builds of views under way.", lambda: cold_pages.builds_running),
+        Figure("gauge", "recount_age_seconds", "Age of the live totals that pages show.", recount_age),
+        Figure("gauge", "live_count_subscribers", "Subscribers to live counts.", lambda: live_totals.subscribers),
+    ]
+
+
+def socket_figures(sockets: GraphQLSockets) -> list[Figure]:
+    """Of WebSockets."""
+    return [
+        Figure("gauge", "websockets", "Open WebSockets.", lambda: len(sockets.open)),
+        Figure("gauge", "websocket_operations", "Operations that run on WebSockets.", lambda: sockets.running),
+    ]
+
+
+def worker_figures(audit: ViewAudit) -> list[Figure]:
+    """Of a process with workers."""
+    return [
+        Figure(
+            "counter",
+            "drift_pairs",
+            "Counts and cursors of views that the audit found wrong. Expected: none, ever.",
+            lambda: audit.drift_pairs,
+        ),
+        Figure("counter", "views_audited", "Views compared with the truth by the audit.", lambda: audit.views_audited),
+    ]
+
+
+def job_figures(supervisor: Supervisor) -> list[Figure]:
+    """Of the jobs of a process."""
+    return [
+        Figure(
+            "gauge",
+            "job_running",
+            "Whether a job runs.",
+            lambda: {name: float(job.running) for name, job in supervisor.status().items()},
+            "job",
+        ),
+        Figure(
+            "counter",
+            "job_restarts",
+            "How often a job failed and was started again.",
+            lambda: {name: float(job.restarts) for name, job in supervisor.status().items()},
+            "job",
+        ),
+    ]
+
+
+def store_figures(graph: SocialGraph, views: FriendViews, events_client: redis.asyncio.Redis) -> list[StoreFigure]:
+    """Of the stores, the same whichever process is asked."""
+    events, progress, letters = EventLog(events_client), EventProgress(events_client), DeadLetters(events_client)
+
+    async def waiting() -> Value:
+        depths = await events.depths()
+        return {"undelivered": sum(depth.undelivered for depth in depths), "pending": sum(d.pending for d in depths)}
+
+    async def outbox() -> Value:
+        return len(await graph.outbox(OUTBOX_COUNTED))
+
+    return [
+        StoreFigure("outbox_rows", f"Changes not published yet, up to {OUTBOX_COUNTED:,}.", outbox),
+        StoreFigure("fan_out_events", "Events not handled yet, by state.", waiting, "state"),
+        StoreFigure("fan_out_lag_seconds", "Age of the oldest event that is not handled.", progress.oldest_seconds),
+        StoreFigure("dead_letters", "Events set aside.", letters.count),
+        StoreFigure("resident_views", "Views in Redis, those being built included.", views.resident_count),
+    ]
