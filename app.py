@@ -29,7 +29,6 @@ from graph.catalogue import CatalogueMemory
 from graph.data_folder import DataFolder, DataFolderError
 from graph.deleted_users import DeletedUsers
 from graph.social_graph import GraphError, TruthReplacedError
-from graph.sqlite import SQLiteGraph
 from loaders.cold_pages import ColdPages
 from loaders.friend_counts import FriendCounts
 from loaders.pulled_friends import PulledFriends
@@ -69,6 +68,7 @@ from signals.redis import SharedRedis, connect
 from signals.views import FriendViews
 from workers.acknowledgements import Acknowledgements
 from workers.beginning import Beginning
+from workers.chosen_truth import choose_truth
 from workers.demo_players import DemoPlayers
 from workers.demo_world import fill_demo_world
 from workers.fan_out import FanOut
@@ -121,7 +121,7 @@ class Application:
         self.settings = settings
         self.options = options
         self.tokens = tokens
-        self.graph = SQLiteGraph(settings.data_dir / "truth.sqlite3", fanout_max_friends=settings.fanout_max_friends)
+        self.graph = choose_truth(settings)
         self.redis = SharedRedis(connect(redis_url, client_name="headcount"))
         # Consumers wait up to a second for an event, so their connections are patient.
         self._events_client = connect(redis_url, client_name="headcount-events", timeout_seconds=5.0)

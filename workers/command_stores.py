@@ -9,11 +9,11 @@ import redis.asyncio
 from redis.exceptions import RedisError
 
 from graph.data_folder import DataFolder, DataFolderLockedError
-from graph.social_graph import TruthUnavailableError
-from graph.sqlite import SQLiteGraph
+from graph.social_graph import SocialGraph, TruthUnavailableError
 from settings import Settings
 from signals.embedded_redis import EmbeddedRedis, socket_path
 from signals.redis import connect
+from workers.chosen_truth import choose_truth
 
 TIMEOUT_SECONDS = 5.0
 
@@ -23,7 +23,7 @@ class RedisUnreachableError(Exception):
 
 
 @contextlib.asynccontextmanager
-async def command_graph(settings: Settings, folder: DataFolder, *, create: bool) -> AsyncIterator[SQLiteGraph]:
+async def command_graph(settings: Settings, folder: DataFolder, *, create: bool) -> AsyncIterator[SocialGraph]:
     """The truth, open; a server may write to it at the same time.
 
     Args:
@@ -34,11 +34,9 @@ async def command_graph(settings: Settings, folder: DataFolder, *, create: bool)
     Raises:
         TruthUnavailableError: there is none, or it cannot be opened; one line.
     """
-    if settings.neo4j_uri is not None:
-        raise TruthUnavailableError("HEADCOUNT_NEO4J_URI is set, and this version keeps its truth in SQLite; unset it")
-    if not create and not folder.truth_path.exists():
+    if settings.neo4j_uri is None and not create and not folder.truth_path.exists():
         raise TruthUnavailableError(f"there is no truth yet in the data folder {folder.path}")
-    graph = SQLiteGraph(folder.truth_path, fanout_max_friends=settings.fanout_max_friends)
+    graph = choose_truth(settings)
     await graph.open()
     try:
         yield graph
