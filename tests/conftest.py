@@ -14,6 +14,7 @@ import pytest
 
 from signals.embedded_redis import EmbeddedRedis
 from signals.redis import SharedRedis, connect
+from tests.neo4j.server import Access, CannotStartError, given_access, running
 
 REQUIRE_ALL = os.environ.get("HEADCOUNT_REQUIRE_ALL") == "1"
 LASTFM = Path(os.environ.get("HEADCOUNT_TEST_DATA", Path(__file__).parents[2] / "shared" / "data")) / "lastfm"
@@ -56,6 +57,20 @@ async def shared_redis(redis_url: str) -> AsyncIterator[SharedRedis]:
     shared = SharedRedis(connect(redis_url, client_name="test"))
     yield shared
     await shared.close()
+
+
+@pytest.fixture(scope="session")
+def neo4j_access() -> Iterator[Access]:
+    """A Neo4j of this test process's own, or that of HEADCOUNT_TEST_NEO4J_URI."""
+    given = given_access()
+    if given is not None:
+        yield given
+        return
+    try:
+        with running() as server:
+            yield server.access
+    except CannotStartError as error:
+        skip_or_fail(str(error))
 
 
 @pytest.fixture(scope="session")

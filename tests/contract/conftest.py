@@ -13,7 +13,7 @@ from tests.contract.truths import ADAPTERS, Truth, make_truth
 
 @pytest.fixture(params=ADAPTERS)
 async def truth(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Truth]:
-    truth = make_truth(request.param, tmp_path)
+    truth = make_truth(request.param, tmp_path, request)
     yield truth
     await truth.close()
 

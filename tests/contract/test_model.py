@@ -146,9 +146,11 @@ async def compare(graph: SocialGraph, model: Model) -> None:
 @pytest.mark.parametrize("adapter", ADAPTERS)
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(st.tuples(st.booleans(), write), max_size=40))
-def test_writes_against_plain_sets(adapter: str, steps: list[tuple[bool, tuple[str, object, object]]]) -> None:
+def test_writes_against_plain_sets(
+    request: pytest.FixtureRequest, adapter: str, steps: list[tuple[bool, tuple[str, object, object]]]
+) -> None:
     async def run(folder: Path) -> None:
-        truth = make_truth(adapter, folder)
+        truth = make_truth(adapter, folder, request)
         graphs = [await truth.open(), await truth.open()]
         try:
             await add_games(graphs[0], len(GAMES))

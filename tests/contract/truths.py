@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from graph.neo4j import Neo4jGraph
 from graph.social_graph import GameRow, SocialGraph
 from graph.sqlite import SQLiteGraph
+from tests.neo4j.server import Access, wipe
 
 
 class Clock:
@@ -44,14 +49,32 @@ class Truth:
             await graph.close()
 
 
+def open_neo4j(place: str, clock: Callable[[], float], most: int) -> SocialGraph:
+    access = Access(*json.loads(place))
+    return Neo4jGraph(
+        access.uri,
+        user=access.user,
+        password=access.password,
+        database=access.database,
+        fanout_max_friends=most,
+        clock=clock,
+    )
+
+
 #: How an adapter is made from where its truth is.
 ADAPTERS: dict[str, Callable[[str, Callable[[], float], int], SocialGraph]] = {
     "sqlite": lambda place, clock, most: SQLiteGraph(Path(place), clock=clock, fanout_max_friends=most),
+    "neo4j": open_neo4j,
 }
 
 
-def make_truth(adapter: str, folder: Path) -> Truth:
-    """A new, empty truth."""
+def make_truth(adapter: str, folder: Path, request: pytest.FixtureRequest | None = None) -> Truth:
+    """A new, empty truth. The one in Neo4j is the only one of its database: what an earlier test left there goes."""
+    if adapter == "neo4j":
+        assert request is not None, "the server is a fixture"
+        access: Access = request.getfixturevalue("neo4j_access")
+        wipe(access)
+        return Truth(adapter, json.dumps(access))
     return Truth(adapter, str(folder / "truth.sqlite3"))
 
 
