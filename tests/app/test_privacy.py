@@ -155,14 +155,12 @@ async def test_fifteen_played_two_block_the_viewer_and_one_hides(headcount: Worl
             await headcount.resident(A)
         await headcount.drained()
         assert await headcount.friends_played(A, [1]) == [15]
-        for change, back in (
-            (lambda: block(headcount, 101, A), lambda: unblock(headcount, 101, A)),
-            (lambda: block(headcount, 108, A), lambda: unblock(headcount, 108, A)),
-            (lambda: hide(headcount, 115), lambda: hide(headcount, 115, hidden=False)),
-        ):
-            await change()
-            await back()
-            await change()
+        await block(headcount, 101, A)
+        await block(headcount, 108, A)
+        await hide(headcount, 115)
+        for back_and_forth in range(2):
+            await hide(headcount, 115, hidden=bool(back_and_forth))
+            await (block if back_and_forth else unblock)(headcount, 108, A)
         await headcount.drained()
         body = await headcount.post('{ game(id: "1") { friendsPlayed friendsPlayedLabel } }', user=A)
         assert "errors" not in body

@@ -226,6 +226,27 @@ async def test_no_token_is_nobody(served: Served, payload: Any) -> None:
         assert (await socket.hear())["payload"] == {"data": {"viewer": None}}
 
 
+async def test_a_user_who_is_deleted_meanwhile_is_closed_with_4403_and_cannot_come_back(
+    served: Served, edge: Edge
+) -> None:
+    deleted: set[int] = set()
+    edge.tokens.refuse_users(deleted)
+    async with opened(served) as theirs, opened(served) as others, opened(served) as nobodys:
+        for socket, headers in ((theirs, edge.bearer(7)), (others, edge.bearer(8)), (nobodys, None)):
+            await socket.start(headers)
+            await socket.subscribe("1", "subscription { waiting { name } }")
+            await socket.hear()
+        deleted.add(7)
+        edge.app.sockets.close_deleted()
+        assert await theirs.closed() == 4403
+        for socket in (others, nobodys):
+            await socket.subscribe("2", "{ viewer }")
+            assert (await socket.hear())["type"] == "next"
+    async with opened(served) as socket:
+        await socket.tell({"type": "connection_init", "payload": edge.bearer(7)})
+        assert await socket.closed() == 4403
+
+
 async def test_the_handshake_s_token_counts_where_the_init_has_none_and_a_bad_one_is_not_nobody(
     served: Served, edge: Edge
 ) -> None:

@@ -313,3 +313,25 @@ async def test_with_keys_of_others_no_secret_is_made_and_the_file_is_read_again(
     assert not tokens.can_sign
     token = jwt.encode({"sub": "9", "exp": 2**40}, EC_KEY, algorithm="ES256", headers={"kid": "ec"})
     assert (await tokens.verify(token)).user_id == 9
+
+
+async def test_tokens_of_users_who_were_deleted_are_refused_also_such_as_are_held() -> None:
+    tokens, deleted = Tokens(secret=SECRET, clock=Clock()), {7}
+    tokens.refuse_users(deleted)
+    token = _signed()
+    assert (await tokens.verify(token)).user_id == 42
+    for deleted_id, text in ((7, _signed(sub="7")), (42, token)):
+        deleted.add(deleted_id)
+        for _ in range(2):
+            with pytest.raises(Unauthenticated, match="deleted"):
+                await tokens.verify(text)
+    assert (await tokens.verify(_signed(sub="43"))).user_id == 43
+
+
+async def test_a_deleted_user_gets_401_and_no_part_of_an_answer(edge: Edge) -> None:
+    edge.tokens.refuse_users({7})
+    response = await edge.post("{ viewer }", headers=edge.bearer(7))
+    assert response.status_code == 401
+    assert only_error(response)["extensions"] == {"code": "UNAUTHENTICATED"}
+    assert "data" not in response.json()
+    assert (await edge.post("{ viewer }", headers=edge.bearer(8))).status_code == 200

@@ -40,7 +40,12 @@ class LiveSchedule:
     """Writers, two leaders and two readers under a seed."""
 
     def __init__(
-        self, redis: SharedRedis, seed: int, make_hidden: Callable[[SharedRedis], HiddenUsers] = HiddenUsers
+        self,
+        redis: SharedRedis,
+        seed: int,
+        make_hidden: Callable[[SharedRedis], HiddenUsers] = HiddenUsers,
+        *,
+        visibility_faults: float = 1.0,
     ) -> None:
         self.rng = random.Random(seed)
         self.redis = redis
@@ -52,6 +57,7 @@ class LiveSchedule:
         self.readers = [self.stage.new_reader(faulty) for _ in range(2)]
         self.model = LiveModel()
         self.make_hidden = make_hidden
+        self.visibility_faults = visibility_faults  # how much more often than usual
         self.visibility = LiveVisibility(self.stage.users, make_hidden(faulty))
         self.untold: set[int] = set()  # users whose change has an event that no worker has handled
         self.told: set[int] = set()  # and those of all other events since the snapshot
@@ -68,13 +74,13 @@ class LiveSchedule:
         """Play it."""
         await self.redis.call("FLUSHALL")
         faults = (
-            (0.15, self.hide),
-            (0.10, self.fall_asleep),
-            (0.08, self.wake),
+            (0.15 * self.visibility_faults, self.hide),
+            (0.10 * self.visibility_faults, self.fall_asleep),
+            (0.08 * self.visibility_faults, self.wake),
             (0.06, self.change_leader),
             (0.05, self.zombie),
             (0.04, self.step_clock),
-            (0.03, self.lose),
+            (0.03 * self.visibility_faults, self.lose),
             (0.04, self.keep),
             (0.04, self.rewind),
         )

@@ -1,0 +1,62 @@
+"""Live visibility with one rule left out: what the schedules must notice."""
+
+from __future__ import annotations
+
+import hashlib
+from copy import copy
+from dataclasses import dataclass
+
+from signals.hidden_users import HiddenUsers
+from signals.redis import Script, SharedRedis
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A script of which one line was changed. `attribute` is where `HiddenUsers` keeps it."""
+
+    rule: str
+    attribute: str
+    line: str
+    instead: str
+
+    def __call__(self, redis: SharedRedis) -> HiddenUsers:
+        """Hidden users without the rule."""
+        hidden = HiddenUsers(redis)
+        original: Script = getattr(hidden, self.attribute)
+        assert original.source.count(self.line) == 1, f"{original.name}.lua has no such line any more: {self.line}"
+        mutated = copy(original)
+        mutated.source = original.source.replace(self.line, self.instead)
+        mutated.sha = hashlib.sha1(mutated.source.encode(), usedforsecurity=False).hexdigest()
+        setattr(hidden, self.attribute, mutated)
+        return hidden
+
+
+class TokenAfterTheTruth(HiddenUsers):
+    """Tells by whatever token stands when it tells, not by the one from before the truth was read."""
+
+    async def hide(self, user_id: int, token: str, version: int, *, hidden: bool) -> bool:
+        return await super().hide(user_id, await self.token(user_id) or token, version, hidden=hidden)
+
+
+MUTANTS = {
+    mutant.rule: mutant
+    for mutant in (
+        Mutant(
+            "older versions change nothing", "_hide",
+            "if math.floor(packed / 2) > math.floor(before / 2) then", "if true then",
+        ),
+        Mutant(
+            "another token is refused", "_hide",
+            "if not held or string.sub(held, 3) ~= ARGV[1] then", "if not held then",
+        ),
+        Mutant(
+            "a token is another one after a loss", "_claim",
+            "local token = ARGV[1] .. ':' .. ARGV[2]", "local token = ARGV[1] .. ':'",
+        ),
+        Mutant(
+            "a shard is ready once all were told", "_claim",
+            "redis.call('HSET', lh, LOADED, 'L:' .. token)", "redis.call('HSET', lh, LOADED, 'R:' .. token)",
+        ),
+        Mutant("who shows again is counted again", "_hide", "packed % 2 == 1", "true"),
+    )
+} | {"the token is older than what was read": TokenAfterTheTruth}  # fmt: skip
