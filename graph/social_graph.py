@@ -280,6 +280,9 @@ class SocialGraph(Protocol):
             owner_ids: only these owners, and these whether they are seen or not (an off one has an empty log).
         """
 
+    async def seen_owners(self, viewer_id: int) -> dict[int, int]:
+        """Everybody whose plays the viewer sees, and the length of their log: `seen_logs` without the logs."""
+
     async def invisible_users(self) -> dict[int, int]:
         """Everybody who is hidden or deleted, and the version of their state."""
 

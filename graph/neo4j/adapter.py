@@ -189,6 +189,10 @@ class Neo4jGraph:
             return await seen.read_seen_logs(self._database, viewer_id)
         return await seen.read_seen_logs_of(self._database, viewer_id, owner_ids)
 
+    async def seen_owners(self, viewer_id: int) -> dict[int, int]:
+        count_query()
+        return await seen.read_seen_owners(self._database, viewer_id)
+
     async def invisible_users(self) -> dict[int, int]:
         count_query()
         return await users.read_invisible_users(self._database)

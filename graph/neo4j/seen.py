@@ -23,6 +23,7 @@ _READ_SEEN = f"""
     }}
     RETURN coalesce(v.friends, 0), seen
 """
+_READ_SEEN_OWNERS = _READ_SEEN.replace(_SEEN_LOG, "size(coalesce(o.plays, []))")
 _READ_OWNERS = """
     UNWIND $owners AS id
     MATCH (o:HeadcountUser {id: id})
@@ -45,13 +46,19 @@ async def read_visibilities(database: Database, viewer_id: int, owner_ids: Colle
 
 async def read_seen_logs(database: Database, viewer_id: int) -> dict[int, SeenLog]:
     """The logs of everybody whose plays a viewer sees."""
-
-    def whole(answer: list[Values]) -> bool:
-        ((friends, seen),) = answer
-        return bool(friends == len(seen))
-
-    ((_, rows),) = await read_whole(database, _READ_SEEN, LOCK_FIRST + _READ_SEEN, whole, ids=[viewer_id])
+    ((_, rows),) = await read_whole(database, _READ_SEEN, LOCK_FIRST + _READ_SEEN, _is_whole, ids=[viewer_id])
     return {owner_id: seen for owner_id, seen in _seen_logs(rows).items() if seen.state is not CursorState.OFF}
+
+
+async def read_seen_owners(database: Database, viewer_id: int) -> dict[int, int]:
+    """Everybody whose plays a viewer sees, and the length of their log."""
+    text = _READ_SEEN_OWNERS
+    ((_, rows),) = await read_whole(database, text, LOCK_FIRST + text, _is_whole, ids=[viewer_id])
+    return {
+        owner_id: length
+        for owner_id, edge, owner, length in rows
+        if visibility(edge, owner).state is not CursorState.OFF
+    }
 
 
 async def read_seen_logs_of(database: Database, viewer_id: int, owner_ids: Collection[int]) -> dict[int, SeenLog]:
@@ -64,6 +71,11 @@ async def read_pulled_logs(database: Database) -> dict[int, int]:
     """Everybody whose plays are pulled, and the length of their log."""
     ((rows,),) = await database.run(_READ_PULLED)
     return dict(rows)
+
+
+def _is_whole(answer: list[Values]) -> bool:
+    ((friends, seen),) = answer
+    return bool(friends == len(seen))
 
 
 def _seen_logs(rows: list[Values]) -> dict[int, SeenLog]:

@@ -165,6 +165,9 @@ class SQLiteGraph:
             return await self._readers.read(lambda connection: seen.read_seen_logs(connection, viewer_id))
         return await self._readers.read(lambda connection: seen.read_seen_logs_of(connection, viewer_id, owner_ids))
 
+    async def seen_owners(self, viewer_id: int) -> dict[int, int]:
+        return await self._readers.read(lambda connection: seen.read_seen_owners(connection, viewer_id))
+
     async def invisible_users(self) -> dict[int, int]:
         return await self._readers.read(users.read_invisible_users)
 

@@ -87,6 +87,20 @@ def read_seen_logs_of(connection: sqlite3.Connection, viewer_id: int, owner_ids:
     return found
 
 
+def read_seen_owners(connection: sqlite3.Connection, viewer_id: int) -> dict[int, int]:
+    """Everybody whose plays a viewer sees, and the length of their log."""
+    ids, plays = columns(
+        connection,
+        f"""
+        SELECT json_group_array(u.id), json_group_array(u.plays)
+        FROM ({_SEEN_EDGES}) AS e CROSS JOIN users AS u ON u.id = e.owner_id
+        WHERE NOT u.state & {UserFlag.HIDDEN | UserFlag.DELETED:d}
+        """,  # noqa: S608  # constants of ours
+        (viewer_id,),
+    )
+    return dict(zip(ids, plays, strict=True))
+
+
 def _read_in_slices(connection: sqlite3.Connection, viewer_id: int) -> dict[int, SeenLog]:
     connection.execute("BEGIN")
     try:
