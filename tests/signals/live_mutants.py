@@ -60,3 +60,10 @@ MUTANTS = {
         Mutant("who shows again is counted again", "_hide", "packed % 2 == 1", "true"),
     )
 } | {"the token is older than what was read": TokenAfterTheTruth}  # fmt: skip
+
+#: Of these, a worker that sleeps from before a loss until after it tells: random schedules seldom have one.
+LOSS_MUTANTS = [
+    "another token is refused",
+    "a token is another one after a loss",
+    "the token is older than what was read",
+]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
 
@@ -9,7 +11,9 @@ from graph.social_graph import TruthUnavailableError
 from signals.hidden_users import USERS_A_CALL, HiddenUsers
 from signals.live_sessions import LIVE_KEYS
 from signals.live_shards import LiveShards
+from signals.redis import SharedRedis
 from signals.shards import SHARDS, shard_of
+from tests.signals.live_mutants import LOSS_MUTANTS, MUTANTS
 from tests.signals.live_stage import TTL_SECONDS, LiveStage
 from tests.signals.plain_users import PlainUsers
 from tests.signals.sleeper import Sleeper
@@ -163,13 +167,18 @@ async def test_forgotten_shards_are_loaded_anew(stage: LiveStage, hidden: Hidden
     assert await stage.counts(G) == (1, 1)
 
 
-@pytest.mark.parametrize("steps", [1, 2])
-async def test_a_worker_that_slept_through_a_loss_tells_nothing_old(stage: LiveStage, steps: int) -> None:
-    """It read "hidden"; then the user showed again, and Redis forgot that."""
+async def sleep_through_a_loss(
+    stage: LiveStage, steps: int, make_hidden: Callable[[SharedRedis], HiddenUsers] = HiddenUsers
+) -> dict[int, tuple[int, int]]:
+    """What is published after a worker read "hidden", slept while the user showed again and Redis forgot that, and told
+    what it had read.
+    """
+    stage.visibility = LiveVisibility(stage.users, make_hidden(stage.redis))
+    stage.leader._visibility = stage.visibility
     await stage.live.beat(U, "s", G)
     await stage.recount()
     stage.users.change(U, hidden=True)
-    sleeper = Sleeper(stage.redis, stage.users, steps)
+    sleeper = Sleeper(stage.redis, stage.users, steps, make_hidden)
     await sleeper.start(sleeper.visibility.carry([U]))
     await stage.hide(U, False)
     await stage.redis.call("FLUSHALL")
@@ -177,7 +186,17 @@ async def test_a_worker_that_slept_through_a_loss_tells_nothing_old(stage: LiveS
     await stage.recount()
     await sleeper.wake()
     assert await stage.counts(G) == (None, None)  # after a loss, for one interval
-    assert await stage.published() == {G: (1, 1)}
+    return await stage.published()
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+async def test_a_worker_that_slept_through_a_loss_tells_nothing_old(stage: LiveStage, steps: int) -> None:
+    assert await sleep_through_a_loss(stage, steps) == {G: (1, 1)}
+
+
+@pytest.mark.parametrize("rule", LOSS_MUTANTS)
+async def test_without_a_rule_of_tokens_it_would(stage: LiveStage, rule: str) -> None:
+    assert await sleep_through_a_loss(stage, 1, MUTANTS[rule]) == {}
 
 
 async def test_a_loader_that_slept_through_a_loss_leaves_nobody_out(stage: LiveStage) -> None:

@@ -7,9 +7,13 @@ import os
 import pytest
 
 from signals.redis import SharedRedis
+from tests.signals.live_mutants import LOSS_MUTANTS, MUTANTS
 from tests.signals.live_schedule import LiveSchedule
 
 STORM = {"short": 300, "long": 10_000}[os.environ.get("HEADCOUNT_STORM", "short")]
+
+#: Schedules within which a rule left out has to be noticed.
+MUTANT_SCHEDULES = 60
 
 
 async def play(redis: SharedRedis, seeds: range) -> int:
@@ -28,6 +32,16 @@ async def play(redis: SharedRedis, seeds: range) -> int:
 @pytest.mark.parametrize("part", range(4))
 async def test_every_recount_equals_a_plain_dictionary(shared_redis: SharedRedis, part: int) -> None:
     assert await play(shared_redis, range(part * 25, part * 25 + 25)) > 300
+
+
+@pytest.mark.parametrize("rule", [rule for rule in MUTANTS if rule not in LOSS_MUTANTS])
+async def test_a_rule_of_visibility_left_out_is_noticed(shared_redis: SharedRedis, rule: str) -> None:
+    for seed in range(MUTANT_SCHEDULES):
+        try:
+            await LiveSchedule(shared_redis, seed, MUTANTS[rule], visibility_faults=3.0).run()
+        except AssertionError:
+            return
+    raise AssertionError(f"not noticed in {MUTANT_SCHEDULES} schedules")
 
 
 @pytest.mark.storm
