@@ -28,7 +28,9 @@ from events.redis_streams import EventLog
 from graph.catalogue import CatalogueMemory
 from graph.data_folder import DataFolder, DataFolderError
 from graph.deleted_users import DeletedUsers
+from graph.player_bitmaps import PlayerBitmaps
 from graph.social_graph import GraphError, TruthReplacedError
+from loaders.bitmap_pages import BitmapPages
 from loaders.cold_pages import ColdPages
 from loaders.friend_counts import FriendCounts
 from loaders.pulled_friends import PulledFriends
@@ -126,7 +128,8 @@ class Application:
         # Consumers wait up to a second for an event, so their connections are patient.
         self._events_client = connect(redis_url, client_name="headcount-events", timeout_seconds=5.0)
         self.views = FriendViews(self.redis, fence=Fence(lambda: self.graph.truth_id))
-        self.cold_pages = ColdPages(self.graph, self.views)
+        self.player_bitmaps = PlayerBitmaps(self.graph)
+        self.cold_pages = ColdPages(self.graph, self.views, BitmapPages(self.graph, self.player_bitmaps))
         self.view_reads = ViewReads(self.views)
         self.pulled_logs = PulledLogs(self.redis, settings.recount_interval_ms)
         self.pulled_friends = PulledFriends(

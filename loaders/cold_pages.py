@@ -1,6 +1,7 @@
 """Pages of viewers who have no view yet: counted from the friends' play logs, which then become the view.
 
-One read of the truth serves every page that waits for it, and the view that is built behind them.
+One read of the truth serves every page that waits for it, and the view that is built behind them. Pages of viewers with
+very many friends may be counted from player bitmaps instead (`loaders.bitmap_pages`); views never are.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import secrets
+import time
 from collections.abc import Collection, Sequence
 
 import structlog
@@ -15,6 +17,7 @@ from redis.exceptions import RedisError
 
 from graph.social_graph import GraphError, SeenLog, SocialGraph
 from graph.visibility import CursorState
+from loaders.bitmap_pages import BitmapPages
 from loaders.friend_plays import FriendPlays
 from signals.views import BuildStatus, FriendViews
 
@@ -29,13 +32,14 @@ MAX_BUILDS = 64
 
 
 class _Flight:
-    """One read of the truth for one viewer, and all who wait for it."""
+    """One read of the truth for one viewer, and all who wait for it. Where nobody does, it is for the view alone."""
 
-    __slots__ = ("begun", "task")
+    __slots__ = ("awaited", "begun", "task")
 
     def __init__(self) -> None:
+        self.awaited = False
         self.begun = False
-        self.task: asyncio.Task[FriendPlays] | None = None
+        self.task: asyncio.Task[FriendPlays | None] | None = None
 
 
 class ColdPages:
@@ -44,6 +48,7 @@ class ColdPages:
     Args:
         graph: the truth.
         views: where the views are built.
+        bitmap_pages: counts pages where that is cheaper than reading logs; None: logs always.
         claim_seconds: how long a page may wait for Redis before it goes on without building.
         max_builds: builds under way at once.
     """
@@ -52,19 +57,21 @@ class ColdPages:
         self,
         graph: SocialGraph,
         views: FriendViews,
+        bitmap_pages: BitmapPages | None = None,
         *,
         claim_seconds: float = CLAIM_SECONDS,
         max_builds: int = MAX_BUILDS,
     ) -> None:
         self._graph = graph
         self._views = views
+        self._bitmap_pages = bitmap_pages
         self._claim_seconds = claim_seconds
         self._max_builds = max_builds
         self._newest: dict[int, _Flight] = {}
-        self._flights: set[asyncio.Task[FriendPlays]] = set()
+        self._flights: set[asyncio.Task[FriendPlays | None]] = set()
         self._builds: dict[int, asyncio.Task[None]] = {}
         #: Pages answered, by what they were counted from.
-        self.answered = {"logs": 0}
+        self.answered = {"logs": 0, "bitmaps": 0}
         #: Builds of views, by what came of them. REFUSED: another builder took over, or the view was evicted.
         self.built = {"built": 0, "refused": 0, "failed": 0}
 
@@ -82,9 +89,19 @@ class ColdPages:
         Raises:
             GraphError: the truth cannot be read.
         """
+        if self._bitmap_pages is not None:
+            counts = await self._bitmap_pages.counts(viewer_id, numbers)
+            if counts is not None:
+                self.answered["bitmaps"] += 1
+                if claim:
+                    # In a context of its own, as the build: the page is answered.
+                    contextvars.Context().run(self._join, viewer_id, claim)
+                return counts
         flight = self._join(viewer_id, claim)
+        flight.awaited = True
         assert flight.task is not None  # noqa: S101  # for mypy: _join starts it
         plays = await asyncio.shield(flight.task)  # whoever goes away leaves the others' flight alone
+        assert plays is not None  # noqa: S101  # for mypy: an awaited flight reads
         self.answered["logs"] += 1
         return plays.counts(numbers)
 
@@ -97,6 +114,8 @@ class ColdPages:
         """Wait for what is under way."""
         while self._flights or self._builds:
             await asyncio.wait([*self._flights, *self._builds.values()])
+        if self._bitmap_pages is not None:
+            await self._bitmap_pages.close()
 
     def _join(self, viewer_id: int, claim: bool) -> _Flight:
         """The viewer's flight whose read of the truth has not begun; a new one where there is none.
@@ -114,17 +133,22 @@ class ColdPages:
         return flight
 
     async def _fly(
-        self, viewer_id: int, flight: _Flight, before: asyncio.Task[FriendPlays] | None, claim: bool
-    ) -> FriendPlays:
+        self, viewer_id: int, flight: _Flight, before: asyncio.Task[FriendPlays | None] | None, claim: bool
+    ) -> FriendPlays | None:
         try:
             if before is not None:
                 await asyncio.wait([before])
                 del before  # its logs go as soon as its own waiters have their answers
             # The claim comes before the read: what changes after the read then finds the claim, and is marked there.
             token = await self._claim(viewer_id) if claim else None
+            if token is None and not flight.awaited:
+                return None
             flight.begun = True
+            begun = time.perf_counter()
             seen = await self._graph.seen_logs(viewer_id)
             plays = FriendPlays(seen)
+            if self._bitmap_pages is not None:
+                self._bitmap_pages.logs_were_read(viewer_id, seen, time.perf_counter() - begun)
         finally:
             if self._newest.get(viewer_id) is flight:
                 del self._newest[viewer_id]
