@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from graph.social_graph import FriendshipRow, PlayRow, UserRow
 from tests.app.privacy import BLOCK, DELETE, HIDE, UNBLOCK, block, delete, hide, lists, unblock
-from tests.app.world import World
+from tests.app.world import World, world
+from tests.waiting import until
 
 A, B, C = 11, 12, 13
 NEVER = 424_242
@@ -267,3 +270,35 @@ async def test_the_blocked_list_is_paged(headcount: World) -> None:
     await headcount.befriend(A, 60)
     foreign = (await headcount.ask(friends, user=A))["viewer"]["friends"]["pageInfo"]["endCursor"]
     assert await refused(headcount, query, {"n": 1, "c": foreign}, user=A) == {"code": "BAD_INPUT", "argument": "after"}
+
+
+async def test_what_one_process_deletes_another_refuses_within_two_seconds(
+    headcount: World, tmp_path: Path, redis_url: str
+) -> None:
+    await headcount.games(1)
+    await headcount.play(B, 1)
+    async with world(tmp_path, redis_url, workers=False) as other:
+        query = "{ viewer { games { totalCount } } }"
+        assert (await other.ask(query, user=B))["viewer"]["games"]["totalCount"] == 1
+        await delete(headcount, B)
+        # Writes are refused by the truth, at once and everywhere.
+        play = "mutation { recordPlay(gameId: 1) { first } }"
+        assert await refused(other, play, {}, user=B) == {"code": "UNAUTHENTICATED"}
+
+        async def refuses() -> bool:
+            body = await other.post(query, user=B)
+            return [error["extensions"]["code"] for error in body.get("errors", [])] == ["UNAUTHENTICATED"]
+
+        await until(refuses, seconds=5)
+    async with world(tmp_path, redis_url, workers=False) as later:  # from its first request on
+        assert await refused(later, query, {}, user=B) == {"code": "UNAUTHENTICATED"}
+
+
+async def test_imports_bring_no_deleted_user_back(headcount: World) -> None:
+    await headcount.games(1)
+    await delete(headcount, B)
+    graph = headcount.application.graph
+    assert await graph.import_rows("plays", [PlayRow(A, 1), PlayRow(B, 1)]) == {1: f"user {B} was deleted"}
+    assert await graph.import_rows("friends", [FriendshipRow(A, B)]) == {0: f"user {B} was deleted"}
+    assert await graph.import_rows("users", [UserRow(B, "Bo")]) == {0: f"user {B} was deleted"}
+    assert (await lists(headcount, A))["friends"] == []
