@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import neo4j
 
@@ -16,6 +17,7 @@ Answer = TypeVar("Answer")
 #: Values of a record, as the driver unpacks them.
 Values = list[Any]
 
+SCHEMES = ("bolt", "bolt+s", "bolt+ssc", "neo4j", "neo4j+s", "neo4j+ssc")
 CONNECT_SECONDS = 2.0
 ACQUIRE_SECONDS = 2.5
 LIVENESS_SECONDS = 30.0
@@ -29,6 +31,17 @@ RETRY_SECONDS = 5.0
 AWAY_SECONDS = 1.0
 FIRST_WAIT_SECONDS = 0.002
 LONGEST_WAIT_SECONDS = 0.25
+
+
+def check_uri(uri: str) -> None:
+    """See that an address is one. Raises TruthUnavailableError, which names no user and no password in it."""
+    try:
+        parts = urlsplit(uri)
+        good = parts.scheme in SCHEMES and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:  # of the port
+        good = False
+    if not good or parts.username is not None or parts.password is not None:
+        raise TruthUnavailableError("HEADCOUNT_NEO4J_URI: must be bolt://host:port or neo4j://host:port, +s with TLS")
 
 
 class Database:
@@ -54,6 +67,7 @@ class Database:
         Raises:
             TruthUnavailableError: the address or another value cannot be used.
         """
+        check_uri(self.uri)
         try:
             self._driver = neo4j.AsyncGraphDatabase.driver(
                 self.uri,
@@ -66,7 +80,7 @@ class Database:
                 max_transaction_retry_time=RETRY_SECONDS,
                 notifications_min_severity="OFF",
             )
-        except ValueError as error:  # neo4j's ConfigurationError too
+        except (ValueError, neo4j.exceptions.DriverError) as error:
             raise TruthUnavailableError(f"HEADCOUNT_NEO4J_URI: {error}") from None
 
     async def close(self) -> None:
@@ -136,15 +150,23 @@ class Retries:
     """How long one call is made again: a few milliseconds at first, since a deadlock passes at once."""
 
     def __init__(self, seconds: float = RETRY_SECONDS, away_seconds: float = AWAY_SECONDS) -> None:
-        now = asyncio.get_running_loop().time()
-        self._deadline = now + seconds
-        self._away_deadline = now + away_seconds
+        self._seconds = seconds
+        self._away_seconds = away_seconds
+        self._first_failed_at: float | None = None
         self._wait = FIRST_WAIT_SECONDS
 
-    async def wait(self, error: BaseException) -> bool:
-        """Wait a little. False where the failure does not pass, or there was time enough."""
+    async def wait(self, error: BaseException, *, answered: bool = False) -> bool:
+        """Wait a little. False where the failure does not pass, or there was time enough since the first.
+
+        Args:
+            error: the failure.
+            answered: the store has answered since, so it is not away.
+        """
         now = asyncio.get_running_loop().time()
-        if not passes(error) or now > (self._away_deadline if is_away(error) else self._deadline):
+        if self._first_failed_at is None:
+            self._first_failed_at = now
+        seconds = self._away_seconds if is_away(error) and not answered else self._seconds
+        if not passes(error) or now > self._first_failed_at + seconds:
             return False
         await asyncio.sleep(self._wait * (0.5 + random.random()))
         self._wait = min(2 * self._wait, LONGEST_WAIT_SECONDS)

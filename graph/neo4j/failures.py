@@ -5,7 +5,6 @@ from __future__ import annotations
 from neo4j.exceptions import (
     AuthError,
     ClientError,
-    ConfigurationError,
     ConstraintError,
     DriverError,
     Neo4jError,
@@ -66,7 +65,7 @@ def told_unavailable(uri: str, database: str, error: BaseException) -> BaseExcep
         return TruthUnreachableError(f"Neo4j at {uri}: does not answer in time")
     if isinstance(error, ServiceUnavailable | SessionExpired | OSError):
         return TruthUnreachableError(f"Neo4j at {uri}: cannot be reached ({_line(error)})")
-    if isinstance(error, ConfigurationError | DriverError):
+    if isinstance(error, DriverError):
         return TruthUnavailableError(f"Neo4j at {uri}: {_line(error)}")
     return error
 

@@ -95,7 +95,7 @@ class Writer:
                 except STORE_ERRORS as error:
                     if attempt.committing and await self._was_done(attempt.turn):
                         return attempt.committed
-                    if not await retries.wait(error):
+                    if not await retries.wait(error, answered=attempt.committing):
                         raise told_unavailable(self._database.uri, self._database.name, error) from error
 
     async def _try(self, attempt: Attempt[Answer]) -> Committed[Answer]:

@@ -1,0 +1,33 @@
+"""The Neo4j of the tests, empty, and a graph in it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from graph.neo4j import Neo4jGraph
+from tests.neo4j.server import Access, wipe
+
+
+@pytest.fixture
+def access(neo4j_access: Access) -> Access:
+    """Where the server is; nothing of Headcount's is there."""
+    wipe(neo4j_access)
+    return neo4j_access
+
+
+def make_graph(access: Access, **options: Any) -> Neo4jGraph:
+    """A graph, not yet open; options as `Neo4jGraph` takes them, `uri` too."""
+    chosen: dict[str, Any] = access._asdict() | options
+    return Neo4jGraph(chosen.pop("uri"), **chosen)
+
+
+@pytest.fixture
+async def graph(access: Access) -> AsyncIterator[Neo4jGraph]:
+    """Open, and empty."""
+    graph = make_graph(access)
+    await graph.open()
+    yield graph
+    await graph.close()
