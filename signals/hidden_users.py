@@ -10,6 +10,7 @@ import asyncio
 import secrets
 from collections.abc import Collection, Mapping, Sequence
 
+from signals.fence import Fence
 from signals.live_sessions import LIVE_KEYS
 from signals.redis import Argument, SharedRedis, script
 from signals.shards import shard_of
@@ -20,10 +21,16 @@ USERS_A_CALL = 500
 
 
 class HiddenUsers:
-    """The hidden and deleted users as Redis holds them, 64 shards of them."""
+    """The hidden and deleted users as Redis holds them, 64 shards of them.
 
-    def __init__(self, redis: SharedRedis) -> None:
+    Args:
+        redis: where they are.
+        fence: what users are told behind, where it is acknowledged that they were; None in tests of them alone.
+    """
+
+    def __init__(self, redis: SharedRedis, fence: Fence | None = None) -> None:
         self._redis = redis
+        self._fence = fence
         self._claim = script("claim_hidden", prelude="live_shard")
         self._hide = script("hide", prelude="live_shard")
 
@@ -69,7 +76,12 @@ class HiddenUsers:
         Raises:
             redis.exceptions.RedisError: it could not be read.
         """
-        held = await self._redis.call("HGET", LIVE_KEYS[shard_of(user_id)][6], LOADED)
+        shard = shard_of(user_id)
+        key = LIVE_KEYS[shard][6]
+        if self._fence is None:
+            held = await self._redis.call("HGET", key, LOADED)
+        else:
+            held = await self._fence.read(self._redis, shard, "HGET", key, LOADED)
         return None if held is None else held.decode()[2:]
 
     async def hide(self, user_id: int, token: str, version: int, *, hidden: bool) -> bool:
@@ -103,4 +115,7 @@ class HiddenUsers:
         args: list[Argument] = [token, int(last)]
         for user_id, version, hidden in users:
             args += (user_id, version * 2 + hidden)
-        return bool(await self._redis.run(self._hide, [*LIVE_KEYS[shard][:7]], args))
+        keys: list[Argument] = [*LIVE_KEYS[shard][:7]]
+        if self._fence is None:
+            return bool(await self._redis.run(self._hide, keys, args))
+        return bool(await self._fence.run(self._redis, self._hide, shard, keys, args))

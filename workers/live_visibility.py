@@ -20,7 +20,9 @@ Why no schedule of the two leaves a shard with anything but what the truth says,
 - A second leader, or one whose lease is over, loads with the same token as the first: both read the truth after it was
   set. Whoever is first makes the shard ready; the other one's states are older, or the same.
 - Redis rewound to an earlier moment holds a token that stood then, and has forgotten what it was told since. That is
-  what the outbox's acknowledgements are for: events later than that moment are handled again, and states come again.
+  what acknowledgements are for (`workers.markers`): what `carry` reads and tells runs behind a fence, so events that
+  a shard has forgotten are handled again, and states come again. What was loaded needs none: with it goes that a shard
+  is ready.
 """
 
 from __future__ import annotations

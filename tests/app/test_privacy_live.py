@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+from signals.live_shards import LiveShards
 from signals.published_totals import TOTALS_KEYS
 from tests.app.privacy import delete, hide
 from tests.app.test_live import beat, shows
 from tests.app.world import World
+from tests.storm.redis_snapshot import RedisSnapshot
 from tests.waiting import until
 
 A, B, C = 11, 12, 13
@@ -72,3 +74,33 @@ async def test_who_hides_is_never_counted_though_redis_lost_everything(headcount
         await redis.call("FLUSHALL")
         await until(counted)
     assert seen == {1}
+
+
+async def test_who_hid_hides_again_after_a_redis_that_fell_back_to_before(headcount: World) -> None:
+    await headcount.games(3)
+    for user in (A, B, C):
+        await beat(headcount, user, "s", 1)
+    await hide(headcount, C)
+    await headcount.drained()
+    await shows(headcount, g1=2)
+    redis = headcount.application.redis
+    before = await RedisSnapshot.take(redis)
+    await hide(headcount, A)
+    await hide(headcount, C, hidden=False)
+    await delete(headcount, B)
+    await headcount.drained()
+    await shows(headcount, g1=1)
+    await before.restore(redis)
+    number = headcount.application.catalogue.game(1)
+    assert number is not None
+
+    async def right_again() -> bool:
+        live = LiveShards(redis, 60)
+        reading = await live.read()
+        counts: tuple[int, int] = tuple(live.counts.totals([number.number])[0, 1:].tolist())
+        return not reading.not_loaded and counts == (1, 1)
+
+    await until(right_again)
+    # C it is who is counted, and nobody else.
+    await hide(headcount, C)
+    await shows(headcount, g1=0)
