@@ -17,11 +17,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
+import structlog
 from numpy.typing import NDArray
 from pyroaring import BitMap
 
-from graph.social_graph import SocialGraph
+from graph.social_graph import GraphError, SocialGraph
 from graph.user_positions import UserPositions
+
+log = structlog.get_logger(__name__)
 
 MAX_BYTES = 64 << 20
 #: What an entry of the two dictionaries costs beside the positions in it, which are 2 bytes each or less.
@@ -199,6 +202,8 @@ class PlayerBitmaps:
                 self._wanted.pop(number, None)
                 self._asked[number] = self._tick
             self._keep_within()
+        except GraphError as error:
+            log.warning("player_bitmaps_not_brought_back", games=len(numbers), reason=str(error))
         finally:
             if epoch == self._epoch and numbers & self._returning:  # the truth went away on the way
                 for number in numbers & self._bitmaps.keys():

@@ -2,7 +2,8 @@
 
 Reading logs costs by their entries; bitmaps cost by the friends, and by the logs that they do not have yet. Both rates
 are measured as pages go by. So a viewer with a few hundred friends is always counted from logs and costs nothing more
-than that; for one with thousands, the first page reads the logs, of which bitmaps are made, and later ones do not.
+than that. Of one with thousands the logs become bitmaps when they are read a second time: mostly there is a view by
+then, and who asks again has none for some reason that may last.
 """
 
 from __future__ import annotations
@@ -51,10 +52,11 @@ class Rate:
 
 
 class Size(NamedTuple):
-    """How many friends a viewer sees, and how many entries their logs have together."""
+    """How many friends a viewer sees, how many entries their logs have together, and how often those were read."""
 
     owners: int
     entries: int
+    reads: int = 0
 
 
 class BitmapPages:
@@ -102,8 +104,7 @@ class BitmapPages:
         begun = self._clock()
         lengths = await self._graph.seen_owners(viewer_id)
         self.owner.measured(self._clock() - begun, len(lengths))
-        size = Size(len(lengths), sum(lengths.values()))
-        self._remember(viewer_id, size)
+        size = self._remember(viewer_id, len(lengths), sum(lengths.values()))
         missing = sum(lengths[owner_id] for owner_id in self._bitmaps.behind(lengths))
         from_bitmaps = self.page.seconds + missing * self.entry.seconds * ADDED_ENTRY_FACTOR
         if size.entries * self.entry.seconds - from_bitmaps < self._worth_seconds:
@@ -117,18 +118,18 @@ class BitmapPages:
         return found
 
     def logs_were_read(self, viewer_id: int, seen: Mapping[int, SeenLog], seconds: float) -> None:
-        """Learn from a page that was counted from logs; those of a viewer with very many become bitmaps behind it.
+        """Learn from a page that was counted from logs. Very many that are read again become bitmaps, behind the page.
 
         Args:
             viewer_id: whose page.
             seen: what was read.
             seconds: what that took.
         """
-        size = Size(len(seen), sum(len(owner.log) for owner in seen.values()) // 4)
-        self._remember(viewer_id, size)
+        entries = sum(len(owner.log) for owner in seen.values()) // 4
+        size = self._remember(viewer_id, len(seen), entries, reads=1)
         if size.entries >= 1_000:  # of few entries the query itself is most of it
             self.entry.measured(seconds, size.entries)
-        if not self._pays(size) or len(self._adding) >= ADDED_AT_ONCE:
+        if size.reads < 2 or not self._pays(size) or len(self._adding) >= ADDED_AT_ONCE:
             return
         adding = self._add({owner_id: owner.log for owner_id, owner in seen.items()})
         task = asyncio.create_task(adding, name="player-bitmaps", context=contextvars.Context())
@@ -152,11 +153,14 @@ class BitmapPages:
         from_bitmaps = size.owners * self.owner.seconds + self.page.seconds
         return size.entries * self.entry.seconds - from_bitmaps >= self._worth_seconds
 
-    def _remember(self, viewer_id: int, size: Size) -> None:
+    def _remember(self, viewer_id: int, owners: int, entries: int, reads: int = 0) -> Size:
+        before = self._sizes.get(viewer_id)
+        size = Size(owners, entries, reads + (0 if before is None else before.reads))
         self._sizes[viewer_id] = size
         self._sizes.move_to_end(viewer_id)
         if len(self._sizes) > REMEMBERED_VIEWERS:
             self._sizes.popitem(last=False)
+        return size
 
     async def _add(self, logs: dict[int, bytes]) -> None:
         try:
