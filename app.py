@@ -258,7 +258,8 @@ class Application:
         """What this process is, in figures; with the requests that it answers, where it does."""
         figures = job_figures(self.supervisor)
         if graphql is not None:
-            figures += page_figures(self.cold_pages, self.live_totals) + socket_figures(graphql.sockets)
+            figures += page_figures(self.cold_pages, self.player_bitmaps, self.live_totals)
+            figures += socket_figures(graphql.sockets)
         if self.view_audit is not None:
             figures += worker_figures(self.view_audit)
         stores = store_figures(self.graph, self.views, self._events_client)

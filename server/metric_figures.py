@@ -10,6 +10,7 @@ import redis.asyncio
 from events.dead_letters import DeadLetters
 from events.event_progress import EventProgress
 from events.redis_streams import EventLog
+from graph.player_bitmaps import PlayerBitmaps
 from graph.social_graph import SocialGraph
 from loaders.cold_pages import ColdPages
 from server.graphql_websocket import GraphQLSockets
@@ -24,7 +25,7 @@ OUTBOX_COUNTED = 10_000
 
 
 def page_figures(
-    cold_pages: ColdPages, live_totals: LiveTotals, clock: Callable[[], float] = time.time
+    cold_pages: ColdPages, bitmaps: PlayerBitmaps, live_totals: LiveTotals, clock: Callable[[], float] = time.time
 ) -> list[Figure]:
     """Of a process that answers pages."""
 
@@ -41,6 +42,9 @@ def page_figures(
         ),
         Figure("counter", "view_builds", "Builds of views, by what came of them.", lambda: cold_pages.built, "outcome"),
         Figure("gauge", "view_builds_running", "Builds of views under way.", lambda: cold_pages.builds_running),
+        Figure("gauge", "player_bitmaps", "Games with a player bitmap.", lambda: bitmaps.games),
+        Figure("gauge", "player_bitmap_users", "Users whose plays are in the bitmaps.", lambda: bitmaps.users),
+        Figure("gauge", "player_bitmap_bytes", "Memory that player bitmaps take, about.", lambda: bitmaps.size_bytes),
         Figure("gauge", "recount_age_seconds", "Age of the live totals that pages show.", recount_age),
         Figure("gauge", "live_count_subscribers", "Subscribers to live counts.", lambda: live_totals.subscribers),
     ]
