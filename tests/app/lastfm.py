@@ -10,9 +10,11 @@ from pathlib import Path
 class LastFM:
     """Friends and plays, kept by the simplest means there are."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path | None = None) -> None:
         self.friends: defaultdict[int, set[int]] = defaultdict(set)
         self.games_of: defaultdict[int, set[int]] = defaultdict(set)
+        if folder is None:
+            return  # nobody yet
         with (folder / "friends.tsv").open(encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file, delimiter="\t"):
                 self.befriend(int(row["user_id"]), int(row["friend_id"]))

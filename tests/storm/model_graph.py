@@ -8,9 +8,9 @@ from collections.abc import Collection
 
 from events.event import Event, EventKind
 from graph.social_graph import SeenLog
-from graph.visibility import CursorState, EdgeFlag, UserFlag, Visibility, change_flags, visibility
+from graph.visibility import CursorState, EdgeFlag, UserFlag, Visibility, change_flags, is_pulled, visibility
 
-#: More friends than this, and a user's plays are pulled.
+#: FANOUT_MAX_FRIENDS: three friends are one too many, and with one or none plays are pushed again.
 MOST_FRIENDS_PUSHED = 2
 
 
@@ -23,6 +23,7 @@ class ModelGraph:
         self.states = dict.fromkeys(user_ids, 0)
         self.edges: dict[tuple[int, int], int] = {}
         self.events: list[Event] = []
+        self.crossings: Counter[str] = Counter()  # of the limit, by what followed
         self.history: list[dict[int, dict[int, int]]] = []
         self._remember()
 
@@ -60,14 +61,20 @@ class ModelGraph:
     def _change_user(self, user_id: int, flag: UserFlag, on: bool) -> list[tuple[EventKind, int, int, int, int]]:
         packed = self.states[user_id]
         self.states[user_id] = change_flags(packed, set_flags=flag if on else 0, clear_flags=0 if on else flag)
+        if flag is UserFlag.PULL and self.states[user_id] != packed:
+            self.crossings["pull" if on else "push"] += 1
         return [("user", user_id, 0, 0, 0)] if self.states[user_id] != packed else []
 
     def _crossings(self, *user_ids: int) -> list[tuple[EventKind, int, int, int, int]]:
         return [
             change
             for user_id in user_ids
-            for change in self._change_user(user_id, UserFlag.PULL, len(self._friends(user_id)) > MOST_FRIENDS_PUSHED)
+            for change in self._change_user(user_id, UserFlag.PULL, self._is_pulled(user_id))
         ]
+
+    def _is_pulled(self, user_id: int) -> bool:
+        before = bool(self.states[user_id] & UserFlag.PULL)
+        return is_pulled(len(self._friends(user_id)), MOST_FRIENDS_PUSHED, before=before)
 
     def _told(self, *changes: tuple[EventKind, int, int, int, int]) -> list[Event]:
         events = [Event(len(self.events) + place, *change) for place, change in enumerate(changes)]
@@ -113,8 +120,8 @@ class ModelGraph:
     async def friends(self, user_ids: Collection[int]) -> dict[int, list[int]]:
         return {user_id: self._friends(user_id) for user_id in user_ids}
 
-    async def user_state(self, user_id: int) -> int:
-        return self.states[user_id]
+    async def pulled_logs(self) -> dict[int, int]:
+        return {user_id: len(self.logs[user_id]) for user_id in self.user_ids if self.states[user_id] & UserFlag.PULL}
 
     async def visibilities(self, viewer_id: int, owner_ids: Collection[int]) -> dict[int, Visibility]:
         return {owner_id: self._sees(viewer_id, owner_id) for owner_id in owner_ids}

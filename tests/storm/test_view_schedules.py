@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from signals.redis import SharedRedis
-from tests.storm.view_mutants import MUTANTS
+from tests.storm.view_mutants import MUTANTS, PULL_MUTANTS
 from tests.storm.view_schedule import OPERATIONS, Operation, Schedule, WrongCountError, random_operations
 
 BUDGET = os.environ.get("HEADCOUNT_STORM", "")
@@ -70,12 +70,16 @@ async def test_schedules_meet_every_outcome_and_compare_views_that_lived_through
     shared_redis: SharedRedis,
 ) -> None:
     outcomes: Counter[str] = Counter()
+    crossings: Counter[str] = Counter()
     compared = 0
     for seed in range(40):
         schedule = await run_schedule(shared_redis, seed)
         outcomes += schedule.outcomes
+        crossings += schedule.graph.crossings
         compared += schedule.residents_compared
     assert compared > 80
+    assert crossings["pull"] > 40
+    assert crossings["push"] > 10
     expected = {
         *(f"apply {name}" for name in ("APPLIED", "DUPLICATE", "NOT_A_FRIEND", "NOT_RESIDENT", "GAP", "BEING_BUILT")),
         *(f"edge {name}" for name in ("APPLIED", "OLD_VERSION", "BEING_BUILT", "STALE_TOKEN")),
@@ -87,13 +91,18 @@ async def test_schedules_meet_every_outcome_and_compare_views_that_lived_through
 
 @pytest.mark.parametrize("rule", QUICK_MUTANTS)
 async def test_a_rule_left_out_is_noticed(shared_redis: SharedRedis, rule: str) -> None:
-    assert await _noticed(shared_redis, rule, 100)
+    assert await _noticed(shared_redis, 100, make_views=MUTANTS[rule])
+
+
+@pytest.mark.parametrize("rule", PULL_MUTANTS)
+async def test_a_rule_of_the_pull_side_left_out_is_noticed(shared_redis: SharedRedis, rule: str) -> None:
+    assert await _noticed(shared_redis, 300, **PULL_MUTANTS[rule])
 
 
 @pytest.mark.storm
 @pytest.mark.parametrize("rule", sorted(MUTANTS.keys() - set(QUICK_MUTANTS)))
 async def test_any_rule_left_out_is_noticed_in_time(shared_redis: SharedRedis, rule: str) -> None:
-    noticed = await _noticed(shared_redis, rule, MUTANT_SCHEDULES)
+    noticed = await _noticed(shared_redis, MUTANT_SCHEDULES, make_views=MUTANTS[rule])
     assert noticed or (BUDGET == "short" and rule in RARE_MUTANTS)
 
 
@@ -108,10 +117,10 @@ async def test_views_match_plain_sets_in_a_long_storm(shared_redis: SharedRedis)
             raise AssertionError(f"seed {seed}: {error}") from error
 
 
-async def _noticed(redis: SharedRedis, rule: str, schedules: int) -> bool:
+async def _noticed(redis: SharedRedis, schedules: int, **options: object) -> bool:
     for seed in range(schedules):
         try:
-            await run_schedule(redis, seed, make_views=MUTANTS[rule])
+            await run_schedule(redis, seed, **options)
         except WrongCountError:
             return True
     return False

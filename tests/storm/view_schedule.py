@@ -9,12 +9,14 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from events.event import Event
 from graph.social_graph import SocialGraph
 from loaders.cold_pages import ColdPages
-from signals.outcome import Outcome
+from loaders.friend_counts import CATCH_UP_READS
+from loaders.pulled_friends import PulledFriends
+from signals.pulled_logs import PulledLogs
 from signals.redis import SharedRedis
 from signals.view import View
 from signals.views import FriendViews
@@ -28,7 +30,7 @@ USERS = [2**62 + place for place in range(1, 6)]
 #: Two in one bucket, two with one field, and the last there is.
 NUMBERS = [1, 65, 64, 2, 3, 4, 5, 2**32 - 1]
 
-READS_OF_TRUTH = frozenset({"friends", "user_state", "visibilities", "play_logs", "seen_logs"})
+READS_OF_TRUTH = frozenset({"friends", "pulled_logs", "visibilities", "play_logs", "seen_logs"})
 READS_OF_VIEWS = frozenset({"page", "token"})
 WRITES_OF_VIEWS = frozenset({"claim", "build", "apply", "edge", "catch_up", "evict"})
 
@@ -36,6 +38,14 @@ WRITES_OF_VIEWS = frozenset({"claim", "build", "apply", "edge", "catch_up", "evi
 SLOW_CALLS = ["build", "build", "build", "seen_logs", "edge", "edge", "catch_up", "apply", "play_logs", "visibilities"]
 
 Operation = tuple[str, int, int]  # what, and two free numbers that say to whom
+
+
+class WebProcess(NamedTuple):
+    """What a web process answers pages with."""
+
+    cold_pages: ColdPages
+    pulled: PulledFriends
+    lengths: PulledLogs
 
 
 class WrongCountError(AssertionError):
@@ -64,6 +74,8 @@ class Schedule:
         redis: SharedRedis,
         random: Random,
         make_views: Callable[..., FriendViews] = FriendViews,
+        make_fan_out: Callable[[SocialGraph, FriendViews], FanOut] = FanOut,
+        make_pulled_friends: Callable[..., PulledFriends] = PulledFriends,
         faults: bool = True,
     ) -> None:
         self.redis = redis
@@ -91,9 +103,17 @@ class Schedule:
         self._views = cast(
             "FriendViews", Gated(self.real_views, self.stage, READS_OF_VIEWS | WRITES_OF_VIEWS, self._call_views)
         )
-        self._fan_out = FanOut(self._graph, self._views)
-        # Two web processes, which compete for builds.
-        self._processes = [ColdPages(self._graph, self._views, claim_seconds=1e6) for _ in range(2)]
+        self._fan_out = make_fan_out(self._graph, self._views)
+        # Two web processes, which compete for builds and for catching up. Each holds the lengths of pulled logs as they
+        # were at some moment, and learns of others now and then.
+        self._processes = [self._make_process(make_pulled_friends) for _ in range(2)]
+        self._published: tuple[dict[int, int], int] = ({}, 0)
+
+    def _make_process(self, make_pulled_friends: Callable[..., PulledFriends]) -> WebProcess:
+        lengths = PulledLogs(self.redis, 10**9, monotonic=lambda: float(self._clock))
+        forever = {"wait_seconds": 1e6, "stale_max_seconds": float("inf")}
+        pulled = make_pulled_friends(self._graph, self._views, lengths, monotonic=lambda: float(self._clock), **forever)
+        return WebProcess(ColdPages(self._graph, self._views, claim_seconds=1e6), pulled, lengths)
 
     async def run(self, operations: Sequence[Operation]) -> None:
         """Run all operations, let everything come to its end, and compare every view with the truth."""
@@ -102,6 +122,7 @@ class Schedule:
             left = list(reversed(operations))
             while left or self._queue or self._tasks or self.stage.gates:
                 self._clock += 1
+                await self._pass_lengths_on(0.1)
                 choice = self.random.random()
                 gates = self._quick_gates(waiting=bool(left or self._queue))
                 if left and (choice < 0.25 or not (self._queue or gates)):
@@ -197,25 +218,28 @@ class Schedule:
         worker.set(asyncio.current_task())
         await self._fan_out.handle(delivery.events)
 
-    async def _read_page(self, viewer_id: int, cold_pages: ColdPages) -> None:
+    async def _read_page(self, viewer_id: int, process: WebProcess) -> None:
+        """What `loaders.friend_counts` does, without its deadlines."""
         began = len(self.graph.history) - 1
-        page = await self._views.page(viewer_id, NUMBERS)
-        if page is None:
-            counts = dict(zip(NUMBERS, await cold_pages.counts(viewer_id, NUMBERS), strict=True))
-            true = [{number: moment[viewer_id].get(number, 0) for number in NUMBERS} for moment in self.graph.history]
-            if counts not in true[began:]:
-                raise WrongCountError(f"a cold page of {viewer_id} says {counts}, never true since the read began")
-        else:
-            await self._catch_up_pulled(viewer_id, page.pull_cursors)
+        for _ in range(CATCH_UP_READS):
+            page = await self._views.page(viewer_id, NUMBERS)
+            if page is None:
+                break
+            if not page.pull_cursors or await process.pulled.age_seconds(viewer_id, page.pull_cursors) is not None:
+                return
+        counts = dict(zip(NUMBERS, await process.cold_pages.counts(viewer_id, NUMBERS), strict=True))
+        true = [{number: moment[viewer_id].get(number, 0) for number in NUMBERS} for moment in self.graph.history]
+        if counts not in true[began:]:
+            raise WrongCountError(f"a cold page of {viewer_id} says {counts}, never true since the read began")
 
-    async def _catch_up_pulled(self, viewer_id: int, cursors: dict[int, int]) -> None:
-        if not cursors:
-            return
-        logs = await self._graph.play_logs(list(cursors))
-        for owner_id, cursor in cursors.items():
-            log = logs.get(owner_id, b"")
-            if len(log) // 4 > cursor and await self._views.catch_up(viewer_id, owner_id, log) == Outcome.PAST_LOG_END:
-                await self._views.evict([viewer_id])
+    async def _pass_lengths_on(self, probability: float) -> None:
+        """Lengths are read and published, and a process looks at what was published, each with a probability."""
+        if self.random.random() < probability:
+            self._published = await self.graph.pulled_logs(), self._clock
+        for process in self._processes:
+            if self.random.random() < probability:
+                lengths, read_at = self._published
+                process.lengths.take(lengths, float(read_at))
 
     def _quick_gates(self, waiting: bool) -> list[Gate]:
         """The calls to choose from: mostly neither those that hang nor those of the slow kind."""
@@ -314,6 +338,8 @@ class Schedule:
 
     async def _compare_residents(self) -> None:
         """I3: nothing is in flight any more, so whoever has a view has the truth, once it was read."""
+        self._clock += 1
+        await self._pass_lengths_on(1.0)
         for viewer_id in USERS:
             if await self.real_views.counts(viewer_id) is None:
                 continue
