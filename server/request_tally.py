@@ -1,7 +1,7 @@
 """What was asked, how it ended and what it took: counted a request, read when somebody scrapes.
 
-Plain integers in plain lists: half a microsecond a request, where prometheus-client's own counters and histograms take
-eight, each behind a lock.
+Plain integers in plain lists: 2.8 us of CPU a request, where a counter and three histograms of prometheus-client, each
+behind a lock, take 22.
 """
 
 from __future__ import annotations
