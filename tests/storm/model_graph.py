@@ -8,9 +8,10 @@ from collections.abc import Collection
 
 from events.event import Event, EventKind
 from graph.social_graph import SeenLog
-from graph.visibility import CursorState, EdgeFlag, UserFlag, Visibility, change_flags, is_pulled, visibility
+from graph.visibility import CursorState, EdgeFlag, UserFlag, Visibility, change_flags, visibility
 
-#: FANOUT_MAX_FRIENDS: three friends are one too many, and with one or none plays are pushed again.
+#: More friends than this, and a user's plays are pulled; not more, and they are pushed: without the room that the truth
+#: leaves in between, so that users cross the limit as often as they can.
 MOST_FRIENDS_PUSHED = 2
 
 
@@ -69,12 +70,8 @@ class ModelGraph:
         return [
             change
             for user_id in user_ids
-            for change in self._change_user(user_id, UserFlag.PULL, self._is_pulled(user_id))
+            for change in self._change_user(user_id, UserFlag.PULL, len(self._friends(user_id)) > MOST_FRIENDS_PUSHED)
         ]
-
-    def _is_pulled(self, user_id: int) -> bool:
-        before = bool(self.states[user_id] & UserFlag.PULL)
-        return is_pulled(len(self._friends(user_id)), MOST_FRIENDS_PUSHED, before=before)
 
     def _told(self, *changes: tuple[EventKind, int, int, int, int]) -> list[Event]:
         events = [Event(len(self.events) + place, *change) for place, change in enumerate(changes)]
@@ -119,6 +116,9 @@ class ModelGraph:
 
     async def friends(self, user_ids: Collection[int]) -> dict[int, list[int]]:
         return {user_id: self._friends(user_id) for user_id in user_ids}
+
+    async def user_state(self, user_id: int) -> int:
+        return self.states[user_id]
 
     async def pulled_logs(self) -> dict[int, int]:
         return {user_id: len(self.logs[user_id]) for user_id in self.user_ids if self.states[user_id] & UserFlag.PULL}

@@ -12,7 +12,6 @@ from loaders.pulled_friends import PulledFriends
 from signals.outcome import Outcome
 from signals.redis import Script, SharedRedis
 from signals.views import FriendViews
-from workers.fan_out import FanOut
 
 
 @dataclass(frozen=True)
@@ -84,25 +83,14 @@ MUTANTS: dict[str, Callable[..., FriendViews]] = {
 }
 
 
-class RememberedPull(FanOut):
-    """Leaves out whom the truth named at an earlier batch, as though the flag could be kept for a while."""
-
-    _remembered: set[int] | None = None
-
-    async def _pulled(self) -> set[int]:
-        before, self._remembered = self._remembered, await super()._pulled()
-        return self._remembered if before is None else before
-
-
 class NoCatchUpOnRead(PulledFriends):
     """Takes every cursor for one that stands at its log's end."""
 
-    async def age_seconds(self, viewer_id: int, cursors: Mapping[int, int]) -> float | None:
+    async def age_seconds(self, viewer_id: int, cursors: Mapping[int, int]) -> float | None:  # noqa: ARG002  # as the original
         return 0.0
 
 
 #: Rules of the pull side: what a schedule is made with where one is left out.
 PULL_MUTANTS: dict[str, dict[str, Any]] = {
-    "the flag is read after the plays are known": {"make_fan_out": RememberedPull},
     "a page catches up with pulled friends": {"make_pulled_friends": NoCatchUpOnRead},
 }

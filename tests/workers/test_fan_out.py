@@ -237,6 +237,39 @@ async def test_plays_of_a_pulled_user_are_not_pushed_and_nobody_is_missing_when_
     assert sum((await views.counts(A) or {}).values()) == 4
 
 
+class RememberedPull(FanOut):
+    """A rule left out: it goes by whom the truth named at the batch before."""
+
+    _before: set[int] | None = None
+
+    async def _pulled(self) -> set[int]:
+        before, self._before = self._before, await super()._pulled()
+        return self._before if before is None else before
+
+
+@pytest.mark.parametrize(("make", "counted"), [(FanOut, 2), (RememberedPull, 1)])
+async def test_the_flag_is_read_after_the_plays_are_known_since_one_remembered_loses_a_play(
+    make: type[FanOut], counted: int, graph: SQLiteGraph, views: FriendViews, tmp_path: Path
+) -> None:
+    fan_out = make(graph, views)
+    lower = SQLiteGraph(tmp_path / "truth.sqlite", fanout_max_friends=1)
+    await lower.open()
+    await lower.close()
+    await befriend(graph, (A, B), (B, C))
+    await build_view(graph, views, A)
+    await graph.record_play(B, 1)
+    await fan_out.handle(await told(graph))
+    await graph.set_friendship(B, C, False)
+    await graph.set_friendship(B, A, False)
+    assert await graph.pulled_logs() == {}
+    await befriend(graph, (A, B))
+    await fan_out.handle(await told(graph))
+    assert sum((await views.counts(A) or {}).values()) == 1
+    await graph.record_play(B, 2)
+    await fan_out.handle(await told(graph))
+    assert sum((await views.counts(A) or {}).values()) == counted
+
+
 async def test_a_cursor_past_its_logs_end_evicts_the_view(
     graph: SQLiteGraph, views: FriendViews, fan_out: FanOut
 ) -> None:
