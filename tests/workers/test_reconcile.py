@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 
 import pytest
 import redis.asyncio
@@ -14,6 +15,7 @@ from events.dead_letters import DeadLetters
 from events.event import Event
 from events.event_progress import EventProgress
 from events.redis_streams import EventLog
+from graph.social_graph import GameRow
 from graph.sqlite import SQLiteGraph
 from graph.visibility import CursorState
 from signals import view_keys
@@ -60,20 +62,23 @@ def workers(
     graph: SQLiteGraph, fan_out: HeldFanOut, shared_redis: SharedRedis, events_client: redis.asyncio.Redis
 ) -> Callable[[], AbstractAsyncContextManager[None]]:
     """Relay and consumers, for as long as the context is open."""
+    return lambda: running(graph, fan_out, shared_redis, events_client)
 
-    @asynccontextmanager
-    async def running() -> AsyncIterator[None]:
-        events = EventLog(events_client)
-        relay = OutboxRelay(graph, events, Lease(shared_redis, "outbox-relay", 2.0), poll_seconds=0.02)
-        supervisor = Supervisor({"relay": relay.run, **fan_out_jobs(events, fan_out, DeadLetters(events_client), PACE)})
-        supervisor.start()
-        try:
-            yield
-        finally:
-            fan_out.free.set()
-            await supervisor.stop()
 
-    return running
+@asynccontextmanager
+async def running(
+    graph: SQLiteGraph, fan_out: HeldFanOut, shared: SharedRedis, client: redis.asyncio.Redis
+) -> AsyncIterator[None]:
+    """Relay and consumers, for as long as the context is open."""
+    events = EventLog(client)
+    relay = OutboxRelay(graph, events, Lease(shared, "outbox-relay", 2.0), poll_seconds=0.02)
+    supervisor = Supervisor({"relay": relay.run, **fan_out_jobs(events, fan_out, DeadLetters(client), PACE)})
+    supervisor.start()
+    try:
+        yield
+    finally:
+        fan_out.free.set()
+        await supervisor.stop()
 
 
 @pytest.fixture
@@ -301,12 +306,24 @@ async def test_an_event_that_was_lost_is_drift_once_the_others_are_handled(
     assert report.drift == {A: [(Kind.BEHIND, C, 0, 1, 2)]}
 
 
+@pytest.fixture
+async def crossing(tmp_path: Path) -> AsyncIterator[SQLiteGraph]:
+    """A truth in which five friends are already too many to push to."""
+    graph = SQLiteGraph(tmp_path / "crossing.sqlite", fanout_max_friends=4)
+    await graph.open()
+    await graph.save_games([GameRow(game_id, None) for game_id in range(1, 41)])
+    yield graph
+    await graph.close()
+
+
 async def test_no_drift_is_seen_while_the_world_moves(
-    graph: SQLiteGraph,
+    crossing: SQLiteGraph,
     views: FriendViews,
     events_client: redis.asyncio.Redis,
-    workers: Callable[[], AbstractAsyncContextManager[None]],
+    shared_redis: SharedRedis,
 ) -> None:
+    graph = crossing
+    fan_out = HeldFanOut(graph, views)
     users = list(range(101, 113))
     choose = random.Random(4)
     done = asyncio.Event()
@@ -334,7 +351,7 @@ async def test_no_drift_is_seen_while_the_world_moves(
                 await build_view(graph, views, viewer)
             await asyncio.sleep(0)
 
-    async with workers():
+    async with running(graph, fan_out, shared_redis, events_client):
         moving = [asyncio.create_task(move()) for _ in range(3)] + [asyncio.create_task(build())]
         compared = 0
         try:
@@ -346,3 +363,4 @@ async def test_no_drift_is_seen_while_the_world_moves(
             done.set()
             await asyncio.gather(*moving)
     assert compared > 20
+    assert await graph.pulled_logs()
