@@ -10,7 +10,7 @@ from pathlib import Path
 
 from signals.embedded_redis import find_server
 
-PARTS = ("graph", "bitmaps", "views", "live", "server")
+PARTS = ("graph", "bitmaps", "views", "pull", "live", "server")
 DATA = Path(os.environ.get("HEADCOUNT_TEST_DATA", Path(__file__).parents[2] / "shared" / "data")) / "lastfm"
 
 
