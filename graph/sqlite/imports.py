@@ -7,12 +7,12 @@ from operator import itemgetter
 from typing import Literal, cast
 
 from graph.social_graph import MAX_ID, ChangeKind, FriendshipRow, GameRow, PlayRow, UserRow
-from graph.sqlite.friendships import EdgeChange, write_edge_changes
+from graph.sqlite.friendships import befriend_all
 from graph.sqlite.games import read_numbers, save_games
 from graph.sqlite.plays import read_play_logs, write_play_logs
 from graph.sqlite.transaction import Transaction
 from graph.sqlite.users import read_states, write_names
-from graph.visibility import EdgeFlag, is_deleted
+from graph.visibility import is_deleted
 
 LATEST_MS = 253_402_300_799_999  # the end of the year 9999
 
@@ -68,10 +68,8 @@ def import_friends(transaction: Transaction, rows: Sequence[FriendshipRow]) -> B
     states = read_states(transaction.connection, {*users, *friends})
     bad = _of_deleted_users(states, users, friends)
     if not bad:
-        befriend = EdgeFlag.FRIENDS
-        pairs = zip(users, friends, strict=True)
-        changes = [EdgeChange(a, b, befriend, True) if a < b else EdgeChange(b, a, befriend, True) for a, b in pairs]
-        write_edge_changes(transaction, changes, states)
+        pairs = {(a, b) if a < b else (b, a) for a, b in zip(users, friends, strict=True)}
+        befriend_all(transaction, pairs, states)
     return bad
 
 
