@@ -65,11 +65,17 @@ class HiredisPacking:
 
     def pack_command(self, *args: Any) -> list[bytes]:
         """One command in Redis's protocol."""
-        return [hiredis.pack_command(args)]
+        return [hiredis.pack_command(_words(args))]
 
     def pack_commands(self, commands: Iterable[Iterable[Any]]) -> list[bytes]:
         """Several commands, to be sent in one piece."""
-        return [b"".join([hiredis.pack_command(tuple(command)) for command in commands])]
+        return [b"".join([hiredis.pack_command(_words(tuple(command))) for command in commands])]
+
+
+def _words(command: tuple[Any, ...]) -> tuple[Any, ...]:
+    """redis-py names a command and its subcommand in one string ("XGROUP CREATE"); Redis takes two."""
+    name = command[0]
+    return (*name.split(), *command[1:]) if isinstance(name, str) and " " in name else command
 
 
 class TCPConnection(HiredisPacking, Connection):
