@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, cast
@@ -56,7 +56,9 @@ class Schedule:
     Args:
         redis: a Redis that is empty.
         random: every choice.
-        views: made for each of two lives of a builder's age; mutants hand in views that break a rule.
+        make_views: makes views for a Redis; mutants hand in one whose views break a rule.
+        users: how many there are; few meet the same pair again and again.
+        slow: the kind of call that is slow, "" for none; chosen by `random` where it is not given.
     """
 
     def __init__(
@@ -64,19 +66,21 @@ class Schedule:
         redis: SharedRedis,
         random: Random,
         make_views: Callable[..., FriendViews] = FriendViews,
-        faults: bool = True,
+        users: int = len(USERS),
+        slow: str | None = None,
     ) -> None:
         self.redis = redis
         self.random = random
-        self.faults = faults
-        self.graph = ModelGraph(USERS)
+        self.faults = True
+        self.users = USERS[:users]
+        self.graph = ModelGraph(self.users)
         self.stage = Stage()
         self.real_views = make_views(redis)
         self.late_views = make_views(redis, dead_build_seconds=0)  # as though ten seconds had passed
         self.outcomes: Counter[str] = Counter()
         self.residents_compared = 0
         # A kind of call that is far slower than the rest, or single calls that hang, lead where even odds seldom do.
-        self._slow = random.choice([*SLOW_CALLS, ""])
+        self._slow = random.choice([*SLOW_CALLS, ""]) if slow is None else slow
         self._hang = random.choice((0.0, 0.1))
         self._hanging: dict[Gate, int] = {}
         self._repeats = random.choice((0.0, 0.0, 0.25))  # repeated events heal what they find, so often there are none
@@ -121,19 +125,19 @@ class Schedule:
     async def _begin(self) -> None:
         """A world that has been there for a while: some friends, some plays, most views built."""
         for _ in range(5):
-            user, friend = self.random.sample(USERS, 2)
+            user, friend = self.random.sample(self.users, 2)
             self.graph.befriend(user, friend, True)
         for _ in range(6):
-            self.graph.play(self.random.choice(USERS), self.random.choice(NUMBERS))
+            self.graph.play(self.random.choice(self.users), self.random.choice(NUMBERS))
         faults, self.faults = self.faults, False
-        for viewer_id in self.random.sample(USERS, 4):
+        for viewer_id in self.users[1:]:
             await self._finish(self._read_page(viewer_id, self._processes[0]))
         self.faults = faults
 
     # Operations
 
     async def _operate(self, what: str, a: int, b: int) -> None:
-        user, other = USERS[a % 5], USERS[b % 5]
+        user, other = self.users[a % len(self.users)], self.users[b % len(self.users)]
         if what == "play":
             self._tell(self.graph.play(user, NUMBERS[b % 8]))
         elif what == "import":
@@ -314,7 +318,7 @@ class Schedule:
 
     async def _compare_residents(self) -> None:
         """I3: nothing is in flight any more, so whoever has a view has the truth, once it was read."""
-        for viewer_id in USERS:
+        for viewer_id in self.users:
             if await self.real_views.counts(viewer_id) is None:
                 continue
             await self._finish(self._read_page(viewer_id, self._processes[0]))
@@ -325,7 +329,7 @@ class Schedule:
 
     async def _build_all(self) -> None:
         """Whoever has no view, or a dead builder, has one after some reads."""
-        for viewer_id in USERS:
+        for viewer_id in self.users:
             for _ in range(50):  # each read claims as though ten seconds had passed in three of ten
                 if (counts := await self.real_views.counts(viewer_id)) is not None:
                     break
@@ -356,11 +360,13 @@ WEIGHTS = {
 }  # fmt: skip
 #: The same where views come and go.
 RESTLESS = WEIGHTS | {"read": 40, "evict": 20, "lose": 0, "rewind": 0}
+#: The same where a few pairs do nothing but befriend and part before views that come and go.
+ON_AND_OFF = {"befriend": 20, "part": 20, "play": 10, "read": 30, "evict": 20}
 OPERATIONS = [kind for kind, weight in WEIGHTS.items() for _ in range(weight)]
 
 
-def random_operations(random: Random, count: int) -> list[Operation]:
-    """Operations for a schedule."""
-    weights = random.choice((WEIGHTS, RESTLESS))
+def random_operations(random: Random, count: int, weights: Mapping[str, int] | None = None) -> list[Operation]:
+    """Operations for a schedule, in these proportions or in those that `random` chooses."""
+    weights = weights or random.choice((WEIGHTS, RESTLESS))
     kinds = random.choices(list(weights), list(weights.values()), k=count)
     return [(kind, random.randrange(5), random.randrange(32)) for kind in kinds]
