@@ -39,8 +39,9 @@ from server.graphql_http import GraphQLApp
 from server.health import Alive, Ready
 from server.logs import configure_logging
 from server.serving import PortTakenError, WebProcesses, leave_with_parent, listen, serve_app, until_stopped
+from server.signing_keys import check_file
 from server.tokens import Principal, Tokens, make_tokens
-from settings import Settings, SettingsError, load_settings
+from settings import Settings, SettingsError, load_settings, unknown_settings
 from signals.embedded_redis import EmbeddedRedis, EmbeddedRedisError, socket_path
 from signals.live_sessions import LiveSessions
 from signals.live_totals import LiveTotals
@@ -232,11 +233,13 @@ def serve(settings: Settings, host: str, port: int, processes: int, *, workers: 
     with start_errors():
         if dev and not is_loopback(host):
             raise StartError(f"--dev hands out tokens, so it needs a loopback --host, not {host}")
+        _check_truth(settings)
         folder = DataFolder(settings.data_dir)
         folder.prepare()
         tokens = make_tokens(settings, loopback=is_loopback(host))
+        _check_keys(settings)
         folder.lock("serve")
-        configure_logging(settings.log_level)
+        _configure_logging(settings)
         sock = listen(host, port)
         options = Options(web=processes == 1, workers=workers, dev=dev, demo=demo)
         return uvloop.run(_serve(settings, options, tokens, sock, processes))
@@ -249,7 +252,8 @@ def work(settings: Settings) -> int:
         StartError: one line that says why it cannot start.
     """
     with start_errors():
-        configure_logging(settings.log_level)
+        _check_truth(settings)
+        _configure_logging(settings)
         return uvloop.run(_work(settings))
 
 
@@ -316,6 +320,25 @@ def start_errors() -> Iterator[None]:
         yield
     except (DataFolderError, EmbeddedRedisError, GraphError, PortTakenError, SettingsError) as error:
         raise StartError(str(error)) from error
+
+
+def _check_truth(settings: Settings) -> None:
+    if settings.neo4j_uri is not None:
+        raise SettingsError("HEADCOUNT_NEO4J_URI: this version keeps its truth in SQLite; unset it")
+
+
+def _check_keys(settings: Settings) -> None:
+    if settings.jwks_file is not None and settings.jwks_url is None:
+        try:
+            check_file(settings.jwks_file)
+        except ValueError as error:
+            raise SettingsError(f"HEADCOUNT_JWKS_FILE: {error}") from None
+
+
+def _configure_logging(settings: Settings) -> None:
+    configure_logging(settings.log_level)
+    for name in unknown_settings():
+        log.warning("setting_unknown", name=name)
 
 
 def _freeze_garbage() -> None:
