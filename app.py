@@ -269,7 +269,8 @@ async def _serve(settings: Settings, options: Options, tokens: Tokens, sock: soc
             return 0
         # The address of an embedded Redis reaches the web processes as a setting.
         os.environ["HEADCOUNT_REDIS_URL"] = redis_url
-        web = WebProcesses(["-m", "app", str(sock.fileno()), "dev" if options.dev else "-"], sock, processes)
+        # -P: the working folder is the operator's, whose own `app.py` is not meant.
+        web = WebProcesses(["-P", "-m", "app", "dev" if options.dev else "-"], sock, processes)
         children = asyncio.create_task(web.run(), name="web-processes")
         _greet(sock, tokens, options)
         await until_stopped()
@@ -294,15 +295,14 @@ async def _work(settings: Settings) -> int:
     return 0
 
 
-async def _web_process(settings: Settings, sock: socket.socket, *, dev: bool) -> int:
+async def _web_process(settings: Settings, sock: socket.socket, lifeline: int, *, dev: bool) -> int:
     """One of several web processes; its parent has the lock, the embedded Redis and the workers."""
     assert settings.redis_url is not None  # noqa: S101  # for mypy: the parent sets it
     tokens = make_tokens(settings, loopback=True)
     async with Application(settings, settings.redis_url, Options(workers=False, dev=dev), tokens) as application:
         _freeze_garbage()
-        leaving = asyncio.create_task(leave_with_parent(os.getppid()))
+        leave_with_parent(lifeline)
         await serve_app(application.asgi(), sock)
-        leaving.cancel()
     return 0
 
 
@@ -359,8 +359,8 @@ def _greet(sock: socket.socket, tokens: Tokens, options: Options) -> None:
 
 
 if __name__ == "__main__":
-    _, descriptor, mode = sys.argv
+    _, mode, *descriptors = sys.argv
     loaded = load_settings()
     configure_logging(loaded.log_level)
-    inherited = socket.socket(fileno=int(descriptor))
-    sys.exit(uvloop.run(_web_process(loaded, inherited, dev=mode == "dev")))
+    inherited, pipe = socket.socket(fileno=int(descriptors[0])), int(descriptors[1])
+    sys.exit(uvloop.run(_web_process(loaded, inherited, pipe, dev=mode == "dev")))
