@@ -18,16 +18,11 @@ from hypothesis import strategies as st
 
 from signals.redis import SharedRedis
 from signals.views import FriendViews
+from tests.storm.store_calls import SLOW_CALLS
+from tests.storm.view_invariants import WrongCountError
 from tests.storm.view_mutants import MUTANTS
-from tests.storm.view_schedule import (
-    ON_AND_OFF,
-    OPERATIONS,
-    SLOW_CALLS,
-    Operation,
-    Schedule,
-    WrongCountError,
-    random_operations,
-)
+from tests.storm.view_operations import ON_AND_OFF, OPERATIONS, Operation, random_operations
+from tests.storm.view_schedule import Schedule
 from workers import fan_out
 
 BUDGET = os.environ.get("HEADCOUNT_STORM", "")

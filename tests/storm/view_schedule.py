@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, cast
@@ -21,25 +21,13 @@ from signals.views import FriendViews
 from tests.storm.model_graph import ModelGraph
 from tests.storm.redis_snapshot import RedisSnapshot
 from tests.storm.stage import Gate, Gated, Stage, worker
+from tests.storm.store_calls import READS_OF_TRUTH, READS_OF_VIEWS, SLOW_CALLS, WRITES_OF_VIEWS, viewers_written
+from tests.storm.view_invariants import WrongCountError, check_view
+from tests.storm.view_operations import CHANGES, NUMBERS, Operation, change_truth
 from workers.fan_out import FanOut
 
 #: Neighbours beyond 2**53: an id that passes through a double meets another's.
 USERS = [2**62 + place for place in range(1, 6)]
-#: Two in one bucket, two with one field, and the last there is.
-NUMBERS = [1, 65, 64, 2, 3, 4, 5, 2**32 - 1]
-
-READS_OF_TRUTH = frozenset({"friends", "user_state", "visibilities", "play_logs", "seen_logs"})
-READS_OF_VIEWS = frozenset({"page", "token"})
-WRITES_OF_VIEWS = frozenset({"claim", "build", "apply", "edge", "catch_up", "evict"})
-
-#: What may be slow in a schedule; more often what stands between a read of the truth and what is made of it.
-SLOW_CALLS = ["build", "build", "build", "seen_logs", "edge", "edge", "catch_up", "apply", "play_logs", "visibilities"]
-
-Operation = tuple[str, int, int]  # what, and two free numbers that say to whom
-
-
-class WrongCountError(AssertionError):
-    """An invariant of the views is broken."""
 
 
 @dataclass(eq=False)
@@ -88,7 +76,7 @@ class Schedule:
         self._last: dict[int, View | None] = {}
         self._snapshot: RedisSnapshot | None = None
         self._clock = 0
-        self._deliveries: list[Delivery] = []  # all that were ever made
+        self._deliveries: list[Delivery] = []  # all that a worker was ever handed
         self._queue: list[Delivery] = []
         self._tasks: dict[asyncio.Task[None], Delivery | None] = {}
         self._graph = cast("SocialGraph", Gated(self.graph, self.stage, READS_OF_TRUTH, self._read))
@@ -138,16 +126,8 @@ class Schedule:
 
     async def _operate(self, what: str, a: int, b: int) -> None:
         user, other = self.users[a % len(self.users)], self.users[b % len(self.users)]
-        if what == "play":
-            self._tell(self.graph.play(user, NUMBERS[b % 8]))
-        elif what == "import":
-            self._tell(self.graph.grow(user, [NUMBERS[place] for place in range(5) if b >> place & 1]))
-        elif what in ("befriend", "part") and user != other:
-            self._tell(self.graph.befriend(user, other, what == "befriend"))
-        elif what in ("block", "unblock") and user != other:
-            self._tell(self.graph.block(user, other, what == "block"))
-        elif what in ("hide", "show"):
-            self._tell(self.graph.hide(user, what == "hide"))
+        if what in CHANGES:
+            self._tell(change_truth(self.graph, what, user, other, b))
         elif what == "read":
             self._start(self._read_page(user, self._processes[b % 2]), None)
         elif what == "evict":
@@ -170,10 +150,7 @@ class Schedule:
                 self._redeliver(since=0)
 
     def _tell(self, events: list[Event]) -> None:
-        for event in events:
-            delivery = Delivery([event])
-            self._deliveries.append(delivery)
-            self._queue.append(delivery)
+        self._queue += [Delivery([event]) for event in events]
 
     def _redeliver(self, since: int) -> None:
         self._queue += [
@@ -236,7 +213,7 @@ class Schedule:
             # A call whose reply was lost had been sent twice; this is the second, however late.
             args, again = self.random.choice(self._lost_replies)
             await again()
-            await self._check_views(_viewers(args))
+            await self._check_views(viewers_written(args))
         else:
             await self.stage.open(gate)
 
@@ -282,7 +259,7 @@ class Schedule:
         for answer in reply if isinstance(reply, list) else [reply]:
             outcome = getattr(answer, "status", answer)
             self.outcomes[f"{name} {getattr(outcome, 'name', outcome is not None)}"] += 1
-        await self._check_views(_viewers(args))
+        await self._check_views(viewers_written(args))
         return reply
 
     # What must hold
@@ -290,31 +267,8 @@ class Schedule:
     async def _check_views(self, viewer_ids: set[int]) -> None:
         views = await asyncio.gather(*[self.real_views.view(viewer_id) for viewer_id in viewer_ids])
         for viewer_id, view in zip(viewer_ids, views, strict=True):
-            self._check(viewer_id, view)
+            check_view(viewer_id, view, self._last.get(viewer_id), self.graph.logs)
             self._last[viewer_id] = view
-
-    def _check(self, viewer_id: int, view: View | None) -> None:
-        if view is None:
-            return
-        if not view.ready:
-            if view.rows or view.counts or view.pull_owners:
-                raise WrongCountError(f"{viewer_id} is being built and holds {view}")
-            return
-        counts: Counter[int] = Counter()
-        for owner_id, row in view.rows.items():
-            if row.cursor > (len(self.graph.logs[owner_id]) if row.state else 0):
-                raise WrongCountError(f"{viewer_id}: {row} of {owner_id} stands past {self.graph.logs[owner_id]}")
-            counts.update(self.graph.logs[owner_id][: row.cursor])
-        if counts != view.counts:
-            raise WrongCountError(f"I1: {viewer_id} has {view.counts}, its cursors say {dict(counts)}")
-        if view.pull_owners != {owner_id for owner_id, row in view.rows.items() if row.state == 2}:
-            raise WrongCountError(f"{viewer_id}: pull owners {view.pull_owners}, rows {view.rows}")
-        last = self._last.get(viewer_id)
-        if last is not None and last.token == view.token:
-            for owner_id, row in last.rows.items():
-                now = view.rows[owner_id]
-                if now.version < row.version or (now.version == row.version and now.cursor < row.cursor):
-                    raise WrongCountError(f"I2: {viewer_id}'s cursor in {owner_id} went from {row} to {now}")
 
     async def _compare_residents(self) -> None:
         """I3: nothing is in flight any more, so whoever has a view has the truth, once it was read."""
@@ -345,28 +299,3 @@ class Schedule:
                 await self.stage.open(self.random.choice(self.stage.gates))
             await self.stage.settle()
             self._collect()
-
-
-def _viewers(args: tuple[Any, ...]) -> set[int]:
-    """Whose views a call writes."""
-    first = args[0]
-    return {first} if isinstance(first, int) else {getattr(item, "viewer_id", item) for item in first}
-
-
-#: Operations in about the proportions in which they do harm.
-WEIGHTS = {
-    "play": 34, "befriend": 14, "part": 10, "block": 4, "unblock": 3, "hide": 3, "show": 3, "read": 20, "import": 6,
-    "evict": 3, "snapshot": 2, "rewind": 1, "lose": 1,
-}  # fmt: skip
-#: The same where views come and go.
-RESTLESS = WEIGHTS | {"read": 40, "evict": 20, "lose": 0, "rewind": 0}
-#: The same where a few pairs do nothing but befriend and part before views that come and go.
-ON_AND_OFF = {"befriend": 20, "part": 20, "play": 10, "read": 30, "evict": 20}
-OPERATIONS = [kind for kind, weight in WEIGHTS.items() for _ in range(weight)]
-
-
-def random_operations(random: Random, count: int, weights: Mapping[str, int] | None = None) -> list[Operation]:
-    """Operations for a schedule, in these proportions or in those that `random` chooses."""
-    weights = weights or random.choice((WEIGHTS, RESTLESS))
-    kinds = random.choices(list(weights), list(weights.values()), k=count)
-    return [(kind, random.randrange(5), random.randrange(32)) for kind in kinds]
