@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import shutil
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Iterator
@@ -355,7 +356,13 @@ def _greet(sock: socket.socket, tokens: Tokens, options: Options) -> None:
     click.echo(f"  GraphiQL  http://{shown}:{port}/graphql")
     if options.dev and tokens.can_sign:
         click.echo(f"  A token   {tokens.sign(DEV_USER_ID, (), DEV_TOKEN_SECONDS)}")
-        click.echo(f"            (user {DEV_USER_ID}, for a day; `headcount token USER` prints more)")
+        click.echo(f"            (user {DEV_USER_ID}, for a day; `{_program()} token USER` prints more)")
+
+
+def _program() -> str:
+    """What a person types to call this program: its name, or in a checkout its path below this folder."""
+    called = sys.argv[0]
+    return called if shutil.which("headcount") is None and Path(called).name == "headcount" else "headcount"
 
 
 if __name__ == "__main__":
