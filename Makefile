@@ -17,9 +17,10 @@ TEST_PROCESSES ?= 2
 .PHONY: help setup run test check format bench storm screenshot wheel lock clean
 
 help: ## What each target does
+	@echo "Headcount: friends who played, and players right now. Start with: make run"
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
-setup: ## The .venv from the lock file and the web bundle; done again only where something changed
+setup: ## The .venv from the lock file and the web bundle (first a minute or two, then only what changed)
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 || \
 		{ echo "make: no Python 3.11 or newer found; name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@"$(PYTHON)" -c 'import ensurepip, venv' >/dev/null 2>&1 || \

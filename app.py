@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -56,8 +57,9 @@ from server.serving import (
     serve_beside,
     until_stopped,
 )
+from server.signing_keys import check_file
 from server.tokens import Principal, Tokens, make_tokens
-from settings import Settings, SettingsError, load_settings
+from settings import Settings, SettingsError, load_settings, unknown_settings
 from signals.catalogue_copy import CatalogueCopy
 from signals.embedded_redis import EmbeddedRedis, EmbeddedRedisError, socket_path
 from signals.fence import Fence, Witness
@@ -353,11 +355,13 @@ def serve(settings: Settings, host: str, port: int, processes: int, *, workers: 
     with start_errors():
         if dev and not is_loopback(host):
             raise StartError(f"--dev hands out tokens, so it needs a loopback --host, not {host}")
+        _check_truth(settings)
         folder = DataFolder(settings.data_dir)
         folder.prepare()
         tokens = make_tokens(settings, loopback=is_loopback(host))
+        _check_keys(settings)
         folder.lock("serve")
-        configure_logging(settings.log_level)
+        _configure_logging(settings)
         sock = listen(host, port)
         options = Options(web=processes == 1, workers=workers, dev=dev, demo=demo)
         return uvloop.run(_serve(settings, options, tokens, sock, processes))
@@ -370,7 +374,8 @@ def work(settings: Settings) -> int:
         StartError: one line that says why it cannot start.
     """
     with start_errors():
-        configure_logging(settings.log_level)
+        _check_truth(settings)
+        _configure_logging(settings)
         return uvloop.run(_work(settings))
 
 
@@ -388,7 +393,8 @@ async def _serve(settings: Settings, options: Options, tokens: Tokens, sock: soc
             return 0
         # The address of an embedded Redis reaches the web processes as a setting.
         os.environ["HEADCOUNT_REDIS_URL"] = redis_url
-        web = WebProcesses(["-m", "app", str(sock.fileno()), "dev" if options.dev else "-"], sock, processes)
+        # -P: the working folder is the operator's, whose own `app.py` is not meant.
+        web = WebProcesses(["-P", "-m", "app", "dev" if options.dev else "-"], sock, processes)
         children = asyncio.create_task(web.run(), name="web-processes")
         _greet(sock, tokens, options)
         try:
@@ -420,17 +426,16 @@ async def _work(settings: Settings) -> int:
     return 0
 
 
-async def _web_process(settings: Settings, sock: socket.socket, number: int, *, dev: bool) -> int:
+async def _web_process(settings: Settings, sock: socket.socket, lifeline: int, number: int, *, dev: bool) -> int:
     """One of several web processes; its parent has the lock, the embedded Redis and the workers."""
     assert settings.redis_url is not None  # noqa: S101  # for mypy: the parent sets it
     tokens = make_tokens(settings, loopback=True)
     async with Application(settings, settings.redis_url, Options(workers=False, dev=dev), tokens) as application:
         asgi = application.asgi(shared_port=True)
         _freeze_garbage()
-        leaving = asyncio.create_task(leave_with_parent(os.getppid()))
+        leave_with_parent(lifeline)
         async with leaving_when_replaced(application), metrics_port(application, number):
             await serve_app(asgi, sock)
-        leaving.cancel()
     return 0
 
 
@@ -489,6 +494,25 @@ def start_errors() -> Iterator[None]:
         raise StartError(str(error)) from error
 
 
+def _check_truth(settings: Settings) -> None:
+    if settings.neo4j_uri is not None:
+        raise SettingsError("HEADCOUNT_NEO4J_URI: this version keeps its truth in SQLite; unset it")
+
+
+def _check_keys(settings: Settings) -> None:
+    if settings.jwks_file is not None and settings.jwks_url is None:
+        try:
+            check_file(settings.jwks_file)
+        except ValueError as error:
+            raise SettingsError(f"HEADCOUNT_JWKS_FILE: {error}") from None
+
+
+def _configure_logging(settings: Settings) -> None:
+    configure_logging(settings.log_level)
+    for name in unknown_settings():
+        log.warning("setting_unknown", name=name)
+
+
 def _freeze_garbage() -> None:
     """Keep what a start made out of every collection, and collect less often: a quarter less CPU a page."""
     gc.collect()
@@ -503,15 +527,21 @@ def _greet(sock: socket.socket, tokens: Tokens, options: Options) -> None:
     click.echo(f"  GraphiQL  http://{shown}:{port}/graphql")
     if options.dev and tokens.can_sign:
         click.echo(f"  A token   {tokens.sign(DEV_USER_ID, (), DEV_TOKEN_SECONDS)}")
-        click.echo(f"            (user {DEV_USER_ID}, for a day; `headcount token USER` prints more)")
+        click.echo(f"            (user {DEV_USER_ID}, for a day; `{_program()} token USER` prints more)")
+
+
+def _program() -> str:
+    """What a person types to call this program: its name, or in a checkout its path below this folder."""
+    called = sys.argv[0]
+    return called if shutil.which("headcount") is None and Path(called).name == "headcount" else "headcount"
 
 
 if __name__ == "__main__":
-    _, descriptor, mode, which = sys.argv
+    _, mode, which, *descriptors = sys.argv
     loaded = load_settings()
     configure_logging(loaded.log_level)
-    inherited = socket.socket(fileno=int(descriptor))
+    inherited, pipe = socket.socket(fileno=int(descriptors[0])), int(descriptors[1])
     try:
-        sys.exit(uvloop.run(_web_process(loaded, inherited, int(which), dev=mode == "dev")))
+        sys.exit(uvloop.run(_web_process(loaded, inherited, pipe, int(which), dev=mode == "dev")))
     except StartError as error:
         sys.exit(str(error))

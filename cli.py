@@ -39,6 +39,10 @@ _FULL_OR_FORBIDDEN = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, err
 class OneLineErrors(click.Group):
     """Says what a person can mend in one line on stderr, with exit code 1, and shows a traceback for the rest."""
 
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
+        """The commands in the order in which they are written here: what runs the server first."""
+        return list(self.commands)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         try:
@@ -98,11 +102,14 @@ def main() -> None:
 @click.option("--host", default="127.0.0.1", help="Address to listen on.")
 @click.option("--port", default=8000, type=click.IntRange(0, 65535), help="Port to listen on; 0 takes a free one.")
 @click.option("--processes", default=1, type=click.IntRange(1, 256), help="Web processes that share the port.")
-@click.option("--no-workers", is_flag=True, help="Serve only; `headcount work` runs the workers elsewhere.")
+@click.option("--no-workers", is_flag=True, help="Serve only; `headcount work` runs the workers in another process.")
 @click.option("--dev", is_flag=True, help="Token picker, introspection and field suggestions; on loopback only.")
 @click.option("--demo", is_flag=True, help="Fill an empty data folder with an invented world and simulate players.")
 def serve(host: str, port: int, processes: int, no_workers: bool, dev: bool, demo: bool) -> None:
-    """Serve GraphQL, REST and the pages for people, and run the workers."""
+    """Serve GraphQL and its editor, and run the workers.
+
+    An embedded Redis and the SQLite truth are in the data folder, HEADCOUNT_DATA_DIR. Ctrl-C stops it in order.
+    """
     import app
 
     try:
@@ -112,9 +119,9 @@ def serve(host: str, port: int, processes: int, no_workers: bool, dev: bool, dem
     sys.exit(code)
 
 
-@main.command()
+@main.command(short_help="Run the workers alone, beside a server.")
 def work() -> None:
-    """Run the workers alone, beside web processes elsewhere."""
+    """Run the workers alone, beside a `headcount serve --no-workers` on this data folder or Redis."""
     import app
 
     try:
@@ -127,11 +134,13 @@ def work() -> None:
 _FILE = click.Path(path_type=Path)
 
 
-@main.command("import")
+@main.command("import", short_help="Import TSV or CSV files.")
 @click.option("--games", type=_FILE, help="Columns game_id, name, and image_url if there is one.")
 @click.option("--users", type=_FILE, help="Columns user_id, and name if there is one.")
 @click.option("--friends", type=_FILE, help="Columns user_id, friend_id.")
-@click.option("--plays", type=_FILE, help="Columns user_id, game_id, and played_at (RFC 3339 or Unix seconds).")
+@click.option(
+    "--plays", type=_FILE, help="Columns user_id, game_id, and played_at (RFC 3339 or Unix seconds) if there is one."
+)
 @click.option(
     "--on-error",
     type=click.Choice(["stop", "skip"]),
@@ -176,7 +185,7 @@ async def _import(settings: Settings, files: dict[KindName, Path], on_error: OnE
                 if report.finished:
                     click.echo(report.position())
                 if report.rejected:
-                    click.echo(f"{report.path}: {report.rejected:,} rows rejected, to {report.rejects_path}")
+                    click.echo(f"{report.path}: {_count(report.rejected, 'row')} rejected, to {report.rejects_path}")
 
 
 def _once_signalled(stop: Callable[[], None]) -> None:
@@ -191,12 +200,15 @@ def _once_signalled(stop: Callable[[], None]) -> None:
         loop.add_signal_handler(number, stop_once, number)
 
 
-@main.command()
+@main.command(short_help="Print a token for a user.")
 @click.argument("user", type=UserId())
 @click.option("--scope", "scopes", multiple=True, type=click.Choice(SCOPES), help="What the token allows; repeat it.")
 @click.option("--expires", "expires_seconds", default="1h", type=Duration(), help="How long it is good: 90s, 15m, 30d.")
 def token(user: int, scopes: tuple[str, ...], expires_seconds: int) -> None:
-    """Print a token for USER, signed with the server's secret."""
+    """Print a token for USER (an id), signed with the server's secret.
+
+    The secret is HEADCOUNT_JWT_SECRET, else the one in the data folder, made at the first start.
+    """
     from server.tokens import make_tokens
 
     settings = load_settings()
@@ -207,7 +219,7 @@ def token(user: int, scopes: tuple[str, ...], expires_seconds: int) -> None:
         raise click.ClickException(str(error)) from None
 
 
-@main.command()
+@main.command(short_help="Tell how much there is, and how far behind the workers are.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def status(as_json: bool) -> None:
     """Tell how much there is, how far behind the workers are, and who does what."""
@@ -321,16 +333,20 @@ async def _reconcile(settings: Settings, user: int | None, repair: bool) -> tupl
             raise click.ClickException(str(error)) from None
 
 
-@main.group("dead-letters")
+@main.group("dead-letters", short_help="Look at events that were set aside, and replay them.")
 def dead_letters() -> None:
-    """Events set aside after their handling failed too often."""
+    """Look at events that were set aside, and replay them.
+
+    An event is set aside after its handling failed five times. Before that the views that it concerns are evicted, so
+    that no count is wrong.
+    """
 
 
 @dead_letters.command("list")
 @click.option("--limit", default=100, type=click.IntRange(1, 100_000), help="Show at most so many, oldest first.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line, for programs.")
 def list_dead_letters(limit: int, as_json: bool) -> None:
-    """Show them."""
+    """Show the dead letters: id, when, attempts, event, error."""
     letters, count = asyncio.run(_dead_letters(load_settings(), lambda found: _listed(found, limit)))
     for letter in letters:
         at = datetime.fromtimestamp(letter.at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
@@ -341,15 +357,22 @@ def list_dead_letters(limit: int, as_json: bool) -> None:
         else:
             error = " ".join(letter.error.split())
             click.echo(f"{letter.id}  {at}  {letter.attempts} attempts  {event.decode(errors='replace')}  {error}")
-    click.echo(f"{len(letters):,} of {count:,} dead letters", err=True)
+    click.echo(f"{len(letters):,} of {_count(count, 'dead letter')}", err=True)
 
 
 @dead_letters.command("replay")
 @click.argument("ids", nargs=-1)
 def replay_dead_letters(ids: tuple[str, ...]) -> None:
-    """Put them back into the event log: these IDS, or all of them."""
+    """Put dead letters back into the event log.
+
+    Those with these IDS, or all there are. What fails again comes back.
+    """
     replayed = asyncio.run(_dead_letters(load_settings(), lambda found: found.replay(ids or None)))
-    click.echo(f"{replayed:,} dead letters replayed")
+    click.echo(f"{_count(replayed, 'dead letter')} replayed")
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 async def _listed(found: DeadLetters, limit: int) -> tuple[Sequence[DeadLetter], int]:
@@ -364,7 +387,8 @@ async def _dead_letters(settings: Settings, ask: Callable[[DeadLetters], Awaitab
     from workers.command_stores import RedisUnreachableError, command_redis
 
     folder = DataFolder(settings.data_dir)
-    folder.prepare()
+    if settings.redis_url is None and not folder.truth_path.exists():
+        raise click.ClickException(f"there is no truth yet in the data folder {folder.path}")
     try:
         async with command_redis(settings, folder, "dead-letters") as client:
             return await ask(DeadLetters(client))

@@ -5,11 +5,18 @@ Read from the environment (`HEADCOUNT_…`) or a `.env` file in the working fold
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
+from dotenv import dotenv_values  # what pydantic-settings reads the file with
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+_PREFIX = "HEADCOUNT_"
+_FILE = ".env"
+_REDIS_SCHEMES = {"redis", "rediss", "unix"}
 
 
 class SettingsError(Exception):
@@ -20,7 +27,7 @@ class Settings(BaseSettings):
     """What an operator can set. Defaults serve one machine with nothing else installed."""
 
     model_config = SettingsConfigDict(
-        env_prefix="HEADCOUNT_", env_file=".env", env_file_encoding="utf-8", extra="ignore", frozen=True
+        env_prefix=_PREFIX, env_file=_FILE, env_file_encoding="utf-8", extra="ignore", frozen=True
     )
 
     data_dir: Path = Field(
@@ -68,6 +75,25 @@ class Settings(BaseSettings):
     )
     view_idle_seconds: int = Field(default=86_400, ge=60, description="A view unread for this long leaves Redis.")
 
+    @field_validator("redis_url", mode="after")
+    @classmethod
+    def _redis_address(cls, value: str | None) -> str | None:
+        if value is not None:
+            try:
+                address = urlsplit(value)
+                _ = address.port  # raises where it is no number
+            except ValueError:
+                address = None
+            if address is None or address.scheme not in _REDIS_SCHEMES:
+                # Without the value, which may hold a password.
+                raise ValueError("must be an address that begins with redis://, rediss:// or unix://")
+        return value
+
+    @field_validator("log_level", mode="before")
+    @classmethod
+    def _in_any_case(cls, value: object) -> object:
+        return value.upper() if isinstance(value, str) else value
+
     @field_validator("allowed_origins", mode="before")
     @classmethod
     def _split_origins(cls, value: object) -> object:
@@ -101,5 +127,12 @@ def load_settings(**overrides: object) -> Settings:
         return Settings(**overrides)  # type: ignore[arg-type]  # pydantic checks them
     except ValidationError as error:
         first = error.errors(include_input=False)[0]
-        name = "HEADCOUNT_" + str(first["loc"][0]).upper()
+        name = _PREFIX + str(first["loc"][0]).upper()
         raise SettingsError(f"{name}: {first['msg'].removeprefix('Value error, ')}") from None
+
+
+def unknown_settings() -> list[str]:
+    """Names in the environment and the `.env` file that look like settings and are none: mostly mistyped ones."""
+    known = {_PREFIX + name.upper() for name in Settings.model_fields}
+    given = {name.upper() for name in (*os.environ, *dotenv_values(_FILE))}
+    return sorted(name for name in given if name.startswith(_PREFIX) and name not in known)

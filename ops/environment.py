@@ -50,7 +50,7 @@ def set_up() -> None:
 
     wanted = digest([LOCK], version)
     if not packages.holds(wanted):
-        print("setup: packages of requirements-dev.txt", flush=True)
+        print("setup: packages of requirements-dev.txt (a minute or two)", flush=True)
         packages.remove()
         pip(PYTHON, "install", "--quiet", "--require-hashes", "-r", LOCK.name)
         packages.write(wanted)

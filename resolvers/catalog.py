@@ -26,11 +26,12 @@ MAX_IMAGE_URL_CHARACTERS = 2000
 MAX_SAVED_GAMES = 100
 
 
+@strawberry.enum(description="What comes first in the catalogue.")
 class CatalogOrder(Enum):
-    """What comes first in the catalogue."""
-
-    LIVE_PLAYERS = "LIVE_PLAYERS"
-    NAME = "NAME"
+    LIVE_PLAYERS = strawberry.enum_value(
+        "LIVE_PLAYERS", description="Most live players first; games that nobody is in follow by ascending id."
+    )
+    NAME = strawberry.enum_value("NAME", description="By name in any case; equal names by ascending id.")
 
 
 def games(

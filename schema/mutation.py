@@ -46,7 +46,7 @@ class HeartbeatPayload:
     game: Game = strawberry.field(description="The game.")
 
 
-@strawberry.type(description="What became of an ending.")
+@strawberry.type(description="What became of the end of a session.")
 class EndSessionPayload:
     ended: bool = strawberry.field(
         description="Whether a live session was ended. False where none had this id: nothing changed."
@@ -132,7 +132,7 @@ class Mutation:
     remove_friendship = strawberry.field(
         resolver=friendships.remove_friendship,
         graphql_type=FriendshipPayload,
-        description="Part two users. Needs the scope `friendships:write`. Safe to repeat.",
+        description="Make two users friends no longer. Needs the scope `friendships:write`. Safe to repeat.",
     )
     delete_user = strawberry.field(
         resolver=users.delete_user,

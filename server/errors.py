@@ -80,13 +80,13 @@ def result_errors(errors: Iterable[GraphQLError], *, viewer_id: int | None, requ
         if key not in bodies:
             bodies[key] = _placed(error, message, extensions)
     for fault in list(faults.values())[:_LOGGED_TRACEBACKS]:
-        log.error("internal error", request_id=request_id, faults=len(faults), exc_info=fault)
+        log.error("internal_error", request_id=request_id, faults=len(faults), exc_info=fault)
     return list(bodies.values())
 
 
 def internal_error(fault: Exception, request_id: str) -> ErrorBody:
     """A fault of ours outside of any field: the details go to the log."""
-    log.error("internal error", request_id=request_id, exc_info=fault)
+    log.error("internal_error", request_id=request_id, exc_info=fault)
     return {"message": "Internal error", "extensions": {"code": "INTERNAL", "requestId": request_id}}
 
 

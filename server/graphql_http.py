@@ -204,16 +204,18 @@ def _parse(body: bytes) -> tuple[str, dict[str, Any] | None, str | None]:
     except orjson.JSONDecodeError as error:
         raise HTTPRefusal(400, BadInput("body", f"must be JSON: {error.msg} at byte {error.pos}")) from None
     if isinstance(given, list):
-        raise HTTPRefusal(400, BadInput("body", "must be one operation: batches are not taken, aliases are"))
+        raise HTTPRefusal(
+            400, BadInput("body", "must be one operation, not a list: it may ask for many things, with aliases")
+        )
     if not isinstance(given, dict):
         raise HTTPRefusal(400, BadInput("body", "must be a JSON object"))
     query, variables, name = given.get("query"), given.get("variables"), given.get("operationName")
     if not isinstance(query, str) or not query.strip():
-        raise HTTPRefusal(400, BadInput("query", "must be a text"))
+        raise HTTPRefusal(400, BadInput("query", "must be a string that holds an operation"))
     if variables is not None and not isinstance(variables, dict):
         raise HTTPRefusal(400, BadInput("variables", "must be an object"))
     if name is not None and not isinstance(name, str):
-        raise HTTPRefusal(400, BadInput("operationName", "must be a text"))
+        raise HTTPRefusal(400, BadInput("operationName", "must be a string"))
     if not isinstance(given.get("extensions"), dict | None):
         raise HTTPRefusal(400, BadInput("extensions", "must be an object"))
     return query, variables, name or None

@@ -54,7 +54,7 @@ class GraphQLSockets:
         await receive()  # websocket.connect
         headers = headers_of(scope)
         if not self.origins.may_open_socket(headers):
-            log.info("websocket refused", reason="origin")
+            log.info("websocket_refused", reason="origin")
             await send({"type": "websocket.close", "code": 1008})  # before it is accepted: HTTP 403
             return
         if PROTOCOL not in scope["subprotocols"]:

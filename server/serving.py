@@ -19,7 +19,6 @@ log = structlog.get_logger(__name__)
 BACKLOG = 2048
 DRAIN_SECONDS = 10
 RESTART_SECONDS = 1.0
-PARENT_POLL_SECONDS = 1.0
 
 
 class PortTakenError(Exception):
@@ -47,7 +46,8 @@ def listen(host: str, port: int) -> socket.socket:
         sock.close()
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise PortTakenError(f"cannot listen on {host}:{port}: {reason}") from None
-    sock.set_inheritable(True)
+    # Not inheritable: uvloop closes nothing in a program that it starts, so the embedded Redis would hold the port on
+    # after this process was killed. Web processes get it by `pass_fds`.
     return sock
 
 
@@ -135,21 +135,26 @@ async def until_stopped() -> None:
             loop.remove_signal_handler(number)
 
 
-async def leave_with_parent(parent: int) -> None:
-    """Stop this process, as SIGTERM would, once its parent has died without stopping it."""
-    while os.getppid() == parent:  # noqa: ASYNC110  # the kernel tells no one
-        await asyncio.sleep(PARENT_POLL_SECONDS)
-    log.error("parent_died", pid=parent)
-    os.kill(os.getpid(), signal.SIGTERM)
+def leave_with_parent(lifeline: int) -> None:
+    """Stop this process, as SIGTERM would, once its parent is gone: then nobody holds the other end of this pipe."""
+    loop = asyncio.get_running_loop()
+
+    def gone() -> None:
+        loop.remove_reader(lifeline)
+        log.error("parent_died")
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    loop.add_reader(lifeline, gone)
 
 
 class WebProcesses:
     """Web processes on one listening socket: programs of their own (never forked), replaced when they die.
 
     Args:
-        arguments: of each program; its number (1, 2 …) follows them.
-        sock: what they listen on.
-        count: how many.
+        arguments: of the Python that runs each; the number of the process (1, 2 …) follows, then those of two file
+            descriptors: of the socket, and of a pipe that ends when this process does (see `leave_with_parent`).
+        sock: where they listen.
+        count: how many there are.
     """
 
     def __init__(self, arguments: Sequence[str], sock: socket.socket, count: int) -> None:
@@ -160,24 +165,29 @@ class WebProcesses:
 
     async def run(self) -> None:
         """Keep them running until cancelled, then stop them in order."""
+        lifeline, held = os.pipe()
         try:
             async with asyncio.TaskGroup() as group:
                 for number in range(1, self._count + 1):
-                    group.create_task(self._keep_one(number))
+                    group.create_task(self._keep_one(number, lifeline))
         finally:
             for process in self._processes:
                 with contextlib.suppress(ProcessLookupError):
                     process.terminate()
             await asyncio.gather(*(process.wait() for process in self._processes))
+            os.close(held)
+            os.close(lifeline)
 
-    async def _keep_one(self, number: int) -> None:
+    async def _keep_one(self, number: int, lifeline: int) -> None:
+        descriptors = (self._socket.fileno(), lifeline)
         while True:
             # A session of its own: Ctrl-C reaches the parent alone, which then stops the children in order.
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 *self._arguments,
                 str(number),
-                pass_fds=[self._socket.fileno()],
+                *map(str, descriptors),
+                pass_fds=descriptors,
                 start_new_session=True,
             )
             self._processes.add(process)

@@ -33,6 +33,20 @@ def read_file(path: Path) -> Callable[[], bytes]:
     return path.read_bytes
 
 
+def check_file(path: Path) -> None:
+    """See whether a file holds keys, before tokens come that need them.
+
+    Raises:
+        ValueError: it cannot be read, or holds none; the text is one line.
+    """
+    try:
+        parse_keys(path.read_bytes())
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
 def fetch_url(url: str) -> Callable[[], bytes]:
     """Fetch the keys from an http or https address each time."""
     if not url.startswith(("https://", "http://")):
@@ -103,7 +117,7 @@ class SigningKeys:
             self._keys = parse_keys(await asyncio.to_thread(self._read))
             self._read_at = self._clock()
         except Exception as error:
-            log.warning("signing keys could not be read", error=f"{type(error).__name__}: {error}")
+            log.warning("signing_keys_not_read", reason=f"{type(error).__name__}: {error}")
         finally:
             self._reading = None
 

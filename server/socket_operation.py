@@ -60,7 +60,7 @@ class SocketOperation:
         if variables is not None and not isinstance(variables, dict):
             raise Refused.because(BadInput("variables", "must be an object"))
         if name is not None and not isinstance(name, str):
-            raise Refused.because(BadInput("operationName", "must be a text"))
+            raise Refused.because(BadInput("operationName", "must be a string"))
         document = self._operations.documents.prepare(self._payload["query"])
         return Ask(document, document.operation(name or None), variables, self._principal, self._request_id)
 

@@ -231,7 +231,10 @@ def make_tokens(settings: Settings, *, loopback: bool) -> Tokens:
         secret = settings.jwt_secret.get_secret_value().encode()
     elif keys is None:
         if not loopback:
-            raise SettingsError("HEADCOUNT_JWT_SECRET: required (or HEADCOUNT_JWKS_URL) where not bound to loopback")
+            raise SettingsError(
+                "HEADCOUNT_JWT_SECRET: required where --host is not loopback, "
+                "or HEADCOUNT_JWKS_URL or HEADCOUNT_JWKS_FILE instead"
+            )
         secret = kept_secret(settings.data_dir)
     return Tokens(secret=secret, keys=keys, issuer=settings.jwt_issuer, audience=settings.jwt_audience)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+import socket
 import time
 from collections.abc import Callable
 
@@ -37,7 +39,8 @@ class Lease:
         self.token: int | None = None
         self._redis = redis
         self._fence_key = f"fence:{{{name}}}"
-        self._holder = secrets.token_hex(8)
+        # Names the process for people; what makes it unique is the last part.
+        self._holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(8)}"
         self._ttl_ms = max(1, round(ttl_seconds * 1000))
         self._monotonic = monotonic
         self._until = 0.0

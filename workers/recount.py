@@ -189,23 +189,35 @@ class Recount:
         return now[differs]
 
     async def _hold_the_lease(self) -> None:
+        away = False
         while True:
             try:
                 leads = await self.lead()
             except (RedisError, OSError) as error:
                 leads = False
-                log.warning("recount_lease_unknown", reason=str(error))
+                if not away:  # once, and not with every try until Redis is back
+                    log.warning("recount_lease_unknown", reason=str(error))
+                away = True
+            else:
+                if away:
+                    log.info("recount_lease_known_again", leads=leads)
+                away = False
             await asyncio.sleep(RENEW_SECONDS if leads else ASK_SECONDS)
 
     async def _recount_while_leading(self) -> None:
         while True:
             await self._leading.wait()
             pace = Pace(self._interval_ms / 1000)
+            failing = False
             while self._leading.is_set():
                 try:
                     await self.recount()
                 except (RedisError, OSError, GraphError) as error:
-                    log.warning("recount_failed", reason=str(error))
+                    if not failing:
+                        log.warning("recount_failed", reason=str(error))
+                    failing = True
+                else:
+                    failing = False
                 await pace.tick()
                 if pace.skipped:
                     log.warning("recounts_skipped", count=pace.skipped)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -132,5 +133,11 @@ async def read_redis_status(client: redis.asyncio.Redis) -> RedisStatus:
         dead_letters=await DeadLetters(client).count(),
         event_lag=[PartitionLag(number, *depth) for number, depth in enumerate(depths)],
         live=live,
-        recount_leader=leader.decode() if leader is not None else None,
+        recount_leader=_process(leader.decode(errors="replace")) if leader is not None else None,
     )
+
+
+def _process(claim: str) -> str:
+    """The process that holds a lease, of what the lease's key holds: "token:host:process:random"."""
+    found = re.fullmatch(r"\d+:(.*):(\d+):[0-9a-f]+", claim)
+    return f"{found[1]}, process {found[2]}" if found is not None else claim

@@ -55,10 +55,11 @@ class FileReport:
     def position(self) -> str:
         """How far it got, as a clause."""
         if self.finished:
-            return f"{self.path}: all {self.rows:,} rows imported"
+            return f"{self.path}: {'1 row' if self.rows == 1 else f'all {self.rows:,} rows'} imported"
         if self.rows == 0 and self.rejected == 0:
             return f"{self.path}: nothing imported"
-        return f"{self.path}: {self.rows:,} rows imported, up to line {self.line}, and nothing after it"
+        rows = "1 row" if self.rows == 1 else f"{self.rows:,} rows"
+        return f"{self.path}: {rows} imported, up to line {self.line}, and nothing after it"
 
 
 class ImportStoppedError(Exception):

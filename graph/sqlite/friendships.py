@@ -19,15 +19,9 @@ from graph.visibility import FLAG_MASK, EdgeFlag, UserFlag, change_flags, is_del
 
 def change_edges(transaction: Transaction, changes: Sequence[EdgeChange]) -> list[EdgeAnswer | Exception]:
     """Set or clear flags, in order; creates the users of the edges that change."""
-    ids = {change.low for change in changes} | {change.high for change in changes}
-    return write_edge_changes(transaction, changes, read_states(transaction.connection, ids))
-
-
-def write_edge_changes(
-    transaction: Transaction, changes: Sequence[EdgeChange], states: Mapping[int, int]
-) -> list[EdgeAnswer | Exception]:
-    """As `change_edges`, by whom the states of the users were read already; unknown users are not in them."""
     edges = _read_edges(transaction.connection, {(change.low, change.high) for change in changes})
+    ids = {change.low for change in changes} | {change.high for change in changes}
+    states = read_states(transaction.connection, ids)
     deleted = {user_id for user_id, state in states.items() if is_deleted(state)}
     answers: list[EdgeAnswer | Exception] = []
     changed: dict[tuple[int, int], int] = {}
@@ -45,20 +39,41 @@ def write_edge_changes(
                 for user_id in (low, high):
                     degrees[user_id] += 1 if on else -1
         answers.append(EdgeAnswer(after, after != before))
+    _write_edges(transaction, changed, states)
     if changed:
-        missing = {user_id for pair in changed for user_id in pair} - states.keys()
-        if missing:
-            create_users(transaction, sorted(missing))
-        write_rows(
-            transaction.connection,
-            """
-            INSERT INTO edges (low, high, state) VALUES {rows}
-            ON CONFLICT (low, high) DO UPDATE SET state = excluded.state
-            """,
-            [(low, high, state) for (low, high), state in sorted(changed.items())],
-        )
         change_degrees(transaction, degrees, states)
     return answers
+
+
+def befriend_all(transaction: Transaction, pairs: Collection[tuple[int, int]], states: Mapping[int, int]) -> None:
+    """Befriend very many pairs, each given once, lower id first, of users none of whom is deleted.
+
+    `states` are the packed states of those of the users that exist.
+    """
+    edges = _read_edges(transaction.connection, pairs)
+    befriend = int(EdgeFlag.FRIENDS)
+    new = sorted(pair for pair in pairs if not edges.get(pair, 0) & befriend)
+    changed = {pair: change_flags(edges.get(pair, 0), set_flags=befriend) for pair in new}
+    transaction.tell_edges(new)
+    _write_edges(transaction, changed, states)
+    if changed:
+        change_degrees(transaction, Counter(user_id for pair in new for user_id in pair), states)
+
+
+def _write_edges(transaction: Transaction, edges: Mapping[tuple[int, int], int], states: Mapping[int, int]) -> None:
+    if not edges:
+        return
+    missing = {user_id for pair in edges for user_id in pair} - states.keys()
+    if missing:
+        create_users(transaction, sorted(missing))
+    write_rows(
+        transaction.connection,
+        """
+        INSERT INTO edges (low, high, state) VALUES {rows}
+        ON CONFLICT (low, high) DO UPDATE SET state = excluded.state
+        """,
+        [(low, high, state) for (low, high), state in sorted(edges.items())],
+    )
 
 
 def _read_edges(connection: sqlite3.Connection, pairs: Collection[tuple[int, int]]) -> dict[tuple[int, int], int]:

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Literal, cast
 
-from graph.changes import EdgeChange
 from graph.import_rules import BadRows, bad_friendships, bad_named_rows, bad_plays, of_deleted_users
 from graph.social_graph import ChangeKind, FriendshipRow, GameRow, PlayRow, UserRow
-from graph.sqlite.friendships import write_edge_changes
+from graph.sqlite.friendships import befriend_all
 from graph.sqlite.games import read_numbers, save_games
 from graph.sqlite.plays import read_play_logs, write_play_logs
 from graph.sqlite.transaction import Transaction
 from graph.sqlite.users import read_states, write_names
-from graph.visibility import EdgeFlag
 
 
 def import_batch(
@@ -62,10 +60,8 @@ def import_friends(transaction: Transaction, rows: Sequence[FriendshipRow]) -> B
     states = read_states(transaction.connection, {*users, *friends})
     bad = of_deleted_users(states, users, friends)
     if not bad:
-        befriend = EdgeFlag.FRIENDS
-        pairs = zip(users, friends, strict=True)
-        changes = [EdgeChange(a, b, befriend, True) if a < b else EdgeChange(b, a, befriend, True) for a, b in pairs]
-        write_edge_changes(transaction, changes, states)
+        pairs = {(a, b) if a < b else (b, a) for a, b in zip(users, friends, strict=True)}
+        befriend_all(transaction, pairs, states)
     return bad
 
 

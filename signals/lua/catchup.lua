@@ -22,12 +22,6 @@ local length = #log / 4
 if cursor > length then return 9 end
 if cursor == length then return 2 end
 
-local keys = {}
-for i = 1, #buckets do keys[string.byte(buckets, i)] = KEYS[3 + i] end
-for i = cursor + 1, length do
-  local number = struct.unpack('<I4', log, 4 * i - 3)
-  local bucket = number % 64
-  redis.call('HINCRBY', keys[bucket], (number - bucket) / 64, 1)
-end
+count_entries(log, cursor + 1, length, buckets, 4, 1)
 redis.call('HSET', KEYS[2], owner, struct.pack('<I8I4B', version, length, seen))
 return 1

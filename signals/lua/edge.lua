@@ -26,14 +26,7 @@ if version <= last then return 7 end
 
 if seen == 0 and was ~= 0 then
   if cursor > #log / 4 then return 9 end
-  local keys = {}
-  for i = 1, #buckets do keys[string.byte(buckets, i)] = KEYS[4 + i] end
-  for i = 1, cursor do
-    local number = struct.unpack('<I4', log, 4 * i - 3)
-    local bucket = number % 64
-    local key, field = keys[bucket], (number - bucket) / 64
-    if redis.call('HINCRBY', key, field, -1) <= 0 then redis.call('HDEL', key, field) end
-  end
+  count_entries(log, 1, cursor, buckets, 5, -1)
   cursor = 0
 end
 redis.call('HSET', KEYS[2], owner, struct.pack('<I8I4B', version, cursor, seen))

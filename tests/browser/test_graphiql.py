@@ -98,6 +98,19 @@ def test_the_page_query_shows_thirty_games_with_both_counts(page: Page, demo: Se
     keep_screenshot(page, "graphiql")
 
 
+def test_on_a_phone_the_answer_stands_below_the_question(page: Page, demo: Served) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    open_graphiql(page, demo)
+    data(run(page, "Page"))
+    asked = page.locator(".graphiql-query-editor").bounding_box()
+    answered = page.locator(".graphiql-response").bounding_box()
+    assert asked is not None
+    assert answered is not None
+    assert min(asked["width"], answered["width"]) > 300
+    assert answered["y"] >= asked["y"] + asked["height"]
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
 def test_the_subscription_ticks(page: Page, demo: Served) -> None:
     sent: list[dict[str, Any]] = []
     received: list[dict[str, Any]] = []

@@ -65,14 +65,14 @@ class Server(NamedTuple):
 
 
 @contextlib.contextmanager
-def served(headcount: Headcount, *options: str) -> Iterator[Server]:
-    """A server of the program's data folder on a free port, stopped at the end."""
-    process = headcount.start("serve", "--port", 0, *options)
+def served(headcount: Headcount, *options: str, port: int = 0) -> Iterator[Server]:
+    """A server of the program's data folder on a port, by default a free one, stopped at the end."""
+    process = headcount.start("serve", "--port", port, *options)
     try:
         assert process.stdout is not None
         first = process.stdout.readline()
         found = re.search(r"http://\S+", first)
-        assert found is not None, first
+        assert found is not None, first or process.communicate(timeout=TIMEOUT_SECONDS)
         yield Server(process, found[0])
     finally:
         if process.poll() is None:

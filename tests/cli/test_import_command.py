@@ -51,7 +51,7 @@ def test_rows_are_passed_over_and_counted(headcount: Headcount, tmp_path: Path) 
     done = headcount.run("import", "--users", "users.csv.gz", "--on-error", "skip")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
-        "users.csv.gz: all 1 rows imported",
+        "users.csv.gz: 1 row imported",
         "users.csv.gz: 2 rows rejected, to users.csv.gz.rejects",
     ]
     assert (tmp_path / "users.csv.gz.rejects").read_text().splitlines()[1:] == [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 from pathlib import Path
@@ -34,6 +35,10 @@ def test_a_second_server_on_the_same_folder(headcount: Headcount) -> None:
         ("session_ttl_seconds", "soon", "HEADCOUNT_SESSION_TTL_SECONDS: "),
         ("session_ttl_seconds", "1", "HEADCOUNT_SESSION_TTL_SECONDS: "),
         ("log_level", "LOUD", "HEADCOUNT_LOG_LEVEL: "),
+        ("redis_url", "localhost", "HEADCOUNT_REDIS_URL: must be an address that begins with redis://"),
+        ("redis_url", "redis://:too short@host:port", "HEADCOUNT_REDIS_URL: must be an address"),
+        ("jwks_file", "absent.json", "HEADCOUNT_JWKS_FILE: absent.json: No such file or directory"),
+        ("neo4j_uri", "bolt://127.0.0.1:7687", "HEADCOUNT_NEO4J_URI: "),
         ("jwt_secret", "too short", "HEADCOUNT_JWT_SECRET: must be 32 bytes or more"),
     ],
 )
@@ -41,6 +46,17 @@ def test_a_wrong_setting(headcount: Headcount, name: str, value: str, says: str)
     line = headcount.fails("serve", "--port", 0, **{name: value})
     assert line.startswith(says)
     assert "too short" not in line
+
+
+def test_a_setting_that_there_is_none_of_is_told(headcount: Headcount) -> None:
+    process = headcount.start("serve", "--port", 0, sesion_ttl_seconds=30)
+    try:
+        assert process.stderr is not None
+        told = json.loads(process.stderr.readline())
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+    assert (told["event"], told["name"]) == ("setting_unknown", "HEADCOUNT_SESION_TTL_SECONDS")
 
 
 def test_a_data_folder_that_cannot_be_written(headcount: Headcount, tmp_path: Path) -> None:

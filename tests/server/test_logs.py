@@ -120,7 +120,7 @@ async def test_no_token_is_ever_logged_or_answered_even_at_the_lowest_level() ->
         _, log = await program.communicate()
     logged = [json.loads(line) for line in log.decode().splitlines()]
     assert sum(line["event"] == "graphql" for line in logged) == 2 * len(tokens) + 1
-    assert sum(line["event"] == "internal error" for line in logged) == 2
+    assert sum(line["event"] == "internal_error" for line in logged) == 2
     text = json.dumps(told) + log.decode()
     for token in tokens:
         for part in token.split("."):
@@ -157,7 +157,7 @@ logging.getLogger("uvicorn.error").info('"WebSocket /graphql?token=%s" [accepted
 try:
     raise RuntimeError(token)
 except RuntimeError as error:
-    log.error("internal error", exc_info=error, weird={1: object})
+    log.error("internal_error", exc_info=error, weird={1: object})
 """
 
 
@@ -169,7 +169,7 @@ def test_lines_are_json_for_machines_with_tracebacks_and_libraries_and_without_t
     assert [(line["event"], line["level"]) for line in lines] == [
         ("graphql", "info"),
         ("from a library: [token]", "warning"),
-        ("internal error", "error"),
+        ("internal_error", "error"),
     ]
     assert lines[0]["header"] == "[token]"
     assert lines[0]["ms"] == 1.5

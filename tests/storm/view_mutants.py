@@ -23,7 +23,7 @@ class Mutant:
     line: str
     instead: str
 
-    def make(self, redis: SharedRedis, **options: float) -> FriendViews:
+    def make(self, redis: SharedRedis, **options: Any) -> FriendViews:
         """Views without the rule."""
         views = FriendViews(redis, **options)
         original: Script = getattr(views, self.attribute)
@@ -50,12 +50,12 @@ _MUTANTS = [
     Mutant("apply checks that no entry is left out", "_apply", "elseif cursor < ordinal - 1 then", "elseif false then"),
     Mutant("apply marks dirty what is being built", "_apply", "redis.call('SADD', KEYS[3 * n + i], owner)", ""),
     Mutant("apply leaves alone what is off", "_apply", "if seen == 0 then", "if not row then"),
-    Mutant("catch-up begins at the cursor", "_catch_up", "for i = cursor + 1, length do", "for i = 1, length do"),
+    Mutant("catch-up begins at the cursor", "_catch_up", "log, cursor + 1, length", "log, 1, length"),
     Mutant("catch-up marks dirty what is being built", "_catch_up", "redis.call('SADD', KEYS[3], owner)", ""),
     Mutant("edge ignores old versions", "_edge", "if version <= last then return 7 end", ""),
     Mutant("edge refuses another token", "_edge", "if state ~= token then return 8 end", ""),
     Mutant("edge marks dirty what is being built", "_edge", "redis.call('SADD', KEYS[4], owner)\n", ""),
-    Mutant("edge takes back what is before the cursor", "_edge", "for i = 1, cursor do", "for i = 1, #log / 4 do"),
+    Mutant("edge takes back what is before the cursor", "_edge", "log, 1, cursor,", "log, 1, #log / 4,"),
     Mutant(
         "edge keeps the cursor from pull to push", "_edge",
         "if seen == 0 and was ~= 0 then", "if was == 2 then cursor = 0 elseif seen == 0 and was ~= 0 then",

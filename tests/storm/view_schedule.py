@@ -9,47 +9,25 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from events.event import Event
 from graph.social_graph import SocialGraph
-from loaders.cold_pages import ColdPages
-from loaders.friend_counts import CATCH_UP_READS
 from loaders.pulled_friends import PulledFriends
-from signals.pulled_logs import PulledLogs
 from signals.redis import SharedRedis
 from signals.view import View
 from signals.views import FriendViews
 from tests.storm.model_graph import ModelGraph
 from tests.storm.redis_snapshot import RedisSnapshot
 from tests.storm.stage import Gate, Gated, Stage, worker
+from tests.storm.store_calls import READS_OF_TRUTH, READS_OF_VIEWS, SLOW_CALLS, WRITES_OF_VIEWS, viewers_written
+from tests.storm.view_invariants import WrongCountError, check_view
+from tests.storm.view_operations import CHANGES, NUMBERS, Operation, change_truth
+from tests.storm.web_process import PublishedLengths, WebProcess
 from workers.fan_out import FanOut
 
 #: Neighbours beyond 2**53: an id that passes through a double meets another's.
 USERS = [2**62 + place for place in range(1, 6)]
-#: Two in one bucket, two with one field, and the last there is.
-NUMBERS = [1, 65, 64, 2, 3, 4, 5, 2**32 - 1]
-
-READS_OF_TRUTH = frozenset({"friends", "pulled_logs", "visibilities", "play_logs", "seen_logs"})
-READS_OF_VIEWS = frozenset({"page", "token"})
-WRITES_OF_VIEWS = frozenset({"claim", "build", "apply", "edge", "catch_up", "evict"})
-
-#: What may be slow in a schedule; more often what stands between a read of the truth and what is made of it.
-SLOW_CALLS = ["build", "build", "build", "seen_logs", "edge", "edge", "catch_up", "apply", "play_logs", "visibilities"]
-
-Operation = tuple[str, int, int]  # what, and two free numbers that say to whom
-
-
-class WebProcess(NamedTuple):
-    """What a web process answers pages with."""
-
-    cold_pages: ColdPages
-    pulled: PulledFriends
-    lengths: PulledLogs
-
-
-class WrongCountError(AssertionError):
-    """An invariant of the views is broken."""
 
 
 @dataclass(eq=False)
@@ -66,7 +44,12 @@ class Schedule:
     Args:
         redis: a Redis that is empty.
         random: every choice.
-        views: made for each of two lives of a builder's age; mutants hand in views that break a rule.
+        make_views: makes views for a Redis; mutants hand in one whose views break a rule.
+        make_fan_out: makes the workers' fan-out for a graph and views, likewise.
+        make_pulled_friends: makes what catches up with pulled friends, likewise.
+        faults: whether calls are repeated, replies lost and processes killed.
+        users: how many there are; few meet the same pair again and again.
+        slow: the kind of call that is slow, "" for none; chosen by `random` where it is not given.
     """
 
     def __init__(
@@ -77,18 +60,21 @@ class Schedule:
         make_fan_out: Callable[[SocialGraph, FriendViews], FanOut] = FanOut,
         make_pulled_friends: Callable[..., PulledFriends] = PulledFriends,
         faults: bool = True,
+        users: int = len(USERS),
+        slow: str | None = None,
     ) -> None:
         self.redis = redis
         self.random = random
         self.faults = faults
-        self.graph = ModelGraph(USERS)
+        self.users = USERS[:users]
+        self.graph = ModelGraph(self.users)
         self.stage = Stage()
         self.real_views = make_views(redis)
         self.late_views = make_views(redis, dead_build_seconds=0)  # as though ten seconds had passed
         self.outcomes: Counter[str] = Counter()
         self.residents_compared = 0
         # A kind of call that is far slower than the rest, or single calls that hang, lead where even odds seldom do.
-        self._slow = random.choice([*SLOW_CALLS, ""])
+        self._slow = random.choice([*SLOW_CALLS, ""]) if slow is None else slow
         self._hang = random.choice((0.0, 0.1))
         self._hanging: dict[Gate, int] = {}
         self._repeats = random.choice((0.0, 0.0, 0.25))  # repeated events heal what they find, so often there are none
@@ -96,7 +82,7 @@ class Schedule:
         self._last: dict[int, View | None] = {}
         self._snapshot: RedisSnapshot | None = None
         self._clock = 0
-        self._deliveries: list[Delivery] = []  # all that were ever made
+        self._deliveries: list[Delivery] = []  # all that a worker was ever handed
         self._queue: list[Delivery] = []
         self._tasks: dict[asyncio.Task[None], Delivery | None] = {}
         self._graph = cast("SocialGraph", Gated(self.graph, self.stage, READS_OF_TRUTH, self._read))
@@ -104,16 +90,10 @@ class Schedule:
             "FriendViews", Gated(self.real_views, self.stage, READS_OF_VIEWS | WRITES_OF_VIEWS, self._call_views)
         )
         self._fan_out = make_fan_out(self._graph, self._views)
-        # Two web processes, which compete for builds and for catching up. Each holds the lengths of pulled logs as they
-        # were at some moment, and learns of others now and then.
-        self._processes = [self._make_process(make_pulled_friends) for _ in range(2)]
-        self._published: tuple[dict[int, int], int] = ({}, 0)
-
-    def _make_process(self, make_pulled_friends: Callable[..., PulledFriends]) -> WebProcess:
-        lengths = PulledLogs(self.redis, 10**9, monotonic=lambda: float(self._clock))
-        forever = {"wait_seconds": 1e6, "stale_max_seconds": float("inf")}
-        pulled = make_pulled_friends(self._graph, self._views, lengths, monotonic=lambda: float(self._clock), **forever)
-        return WebProcess(ColdPages(self._graph, self._views, claim_seconds=1e6), pulled, lengths)
+        # Two web processes, which compete for builds and for catching up.
+        parts = redis, self._graph, self._views, lambda: float(self._clock), make_pulled_friends
+        self._processes = [WebProcess(*parts) for _ in range(2)]
+        self._lengths = PublishedLengths(self.graph, self._processes)
 
     async def run(self, operations: Sequence[Operation]) -> None:
         """Run all operations, let everything come to its end, and compare every view with the truth."""
@@ -122,7 +102,7 @@ class Schedule:
             left = list(reversed(operations))
             while left or self._queue or self._tasks or self.stage.gates:
                 self._clock += 1
-                await self._pass_lengths_on(0.1)
+                await self._lengths.pass_on(self.random, 0.1, self._clock)
                 choice = self.random.random()
                 gates = self._quick_gates(waiting=bool(left or self._queue))
                 if left and (choice < 0.25 or not (self._queue or gates)):
@@ -142,29 +122,21 @@ class Schedule:
     async def _begin(self) -> None:
         """A world that has been there for a while: some friends, some plays, most views built."""
         for _ in range(5):
-            user, friend = self.random.sample(USERS, 2)
+            user, friend = self.random.sample(self.users, 2)
             self.graph.befriend(user, friend, True)
         for _ in range(6):
-            self.graph.play(self.random.choice(USERS), self.random.choice(NUMBERS))
+            self.graph.play(self.random.choice(self.users), self.random.choice(NUMBERS))
         faults, self.faults = self.faults, False
-        for viewer_id in self.random.sample(USERS, 4):
+        for viewer_id in self.users[1:]:
             await self._finish(self._read_page(viewer_id, self._processes[0]))
         self.faults = faults
 
     # Operations
 
     async def _operate(self, what: str, a: int, b: int) -> None:
-        user, other = USERS[a % 5], USERS[b % 5]
-        if what == "play":
-            self._tell(self.graph.play(user, NUMBERS[b % 8]))
-        elif what == "import":
-            self._tell(self.graph.grow(user, [NUMBERS[place] for place in range(5) if b >> place & 1]))
-        elif what in ("befriend", "part") and user != other:
-            self._tell(self.graph.befriend(user, other, what == "befriend"))
-        elif what in ("block", "unblock") and user != other:
-            self._tell(self.graph.block(user, other, what == "block"))
-        elif what in ("hide", "show"):
-            self._tell(self.graph.hide(user, what == "hide"))
+        user, other = self.users[a % len(self.users)], self.users[b % len(self.users)]
+        if what in CHANGES:
+            self._tell(change_truth(self.graph, what, user, other, b))
         elif what == "read":
             self._start(self._read_page(user, self._processes[b % 2]), None)
         elif what == "evict":
@@ -187,10 +159,7 @@ class Schedule:
                 self._redeliver(since=0)
 
     def _tell(self, events: list[Event]) -> None:
-        for event in events:
-            delivery = Delivery([event])
-            self._deliveries.append(delivery)
-            self._queue.append(delivery)
+        self._queue += [Delivery([event]) for event in events]
 
     def _redeliver(self, since: int) -> None:
         self._queue += [
@@ -219,27 +188,11 @@ class Schedule:
         await self._fan_out.handle(delivery.events)
 
     async def _read_page(self, viewer_id: int, process: WebProcess) -> None:
-        """What `loaders.friend_counts` does, without its deadlines."""
         began = len(self.graph.history) - 1
-        for _ in range(CATCH_UP_READS):
-            page = await self._views.page(viewer_id, NUMBERS)
-            if page is None:
-                break
-            if not page.pull_cursors or await process.pulled.age_seconds(viewer_id, page.pull_cursors) is not None:
-                return
-        counts = dict(zip(NUMBERS, await process.cold_pages.counts(viewer_id, NUMBERS), strict=True))
+        counts = await process.cold_counts(viewer_id)
         true = [{number: moment[viewer_id].get(number, 0) for number in NUMBERS} for moment in self.graph.history]
-        if counts not in true[began:]:
+        if counts is not None and counts not in true[began:]:
             raise WrongCountError(f"a cold page of {viewer_id} says {counts}, never true since the read began")
-
-    async def _pass_lengths_on(self, probability: float) -> None:
-        """Lengths are read and published, and a process looks at what was published, each with a probability."""
-        if self.random.random() < probability:
-            self._published = await self.graph.pulled_logs(), self._clock
-        for process in self._processes:
-            if self.random.random() < probability:
-                lengths, read_at = self._published
-                process.lengths.take(lengths, float(read_at))
 
     def _quick_gates(self, waiting: bool) -> list[Gate]:
         """The calls to choose from: mostly neither those that hang nor those of the slow kind."""
@@ -256,7 +209,7 @@ class Schedule:
             # A call whose reply was lost had been sent twice; this is the second, however late.
             args, again = self.random.choice(self._lost_replies)
             await again()
-            await self._check_views(_viewers(args))
+            await self._check_views(viewers_written(args))
         else:
             await self.stage.open(gate)
 
@@ -302,7 +255,7 @@ class Schedule:
         for answer in reply if isinstance(reply, list) else [reply]:
             outcome = getattr(answer, "status", answer)
             self.outcomes[f"{name} {getattr(outcome, 'name', outcome is not None)}"] += 1
-        await self._check_views(_viewers(args))
+        await self._check_views(viewers_written(args))
         return reply
 
     # What must hold
@@ -310,37 +263,14 @@ class Schedule:
     async def _check_views(self, viewer_ids: set[int]) -> None:
         views = await asyncio.gather(*[self.real_views.view(viewer_id) for viewer_id in viewer_ids])
         for viewer_id, view in zip(viewer_ids, views, strict=True):
-            self._check(viewer_id, view)
+            check_view(viewer_id, view, self._last.get(viewer_id), self.graph.logs)
             self._last[viewer_id] = view
-
-    def _check(self, viewer_id: int, view: View | None) -> None:
-        if view is None:
-            return
-        if not view.ready:
-            if view.rows or view.counts or view.pull_owners:
-                raise WrongCountError(f"{viewer_id} is being built and holds {view}")
-            return
-        counts: Counter[int] = Counter()
-        for owner_id, row in view.rows.items():
-            if row.cursor > (len(self.graph.logs[owner_id]) if row.state else 0):
-                raise WrongCountError(f"{viewer_id}: {row} of {owner_id} stands past {self.graph.logs[owner_id]}")
-            counts.update(self.graph.logs[owner_id][: row.cursor])
-        if counts != view.counts:
-            raise WrongCountError(f"I1: {viewer_id} has {view.counts}, its cursors say {dict(counts)}")
-        if view.pull_owners != {owner_id for owner_id, row in view.rows.items() if row.state == 2}:
-            raise WrongCountError(f"{viewer_id}: pull owners {view.pull_owners}, rows {view.rows}")
-        last = self._last.get(viewer_id)
-        if last is not None and last.token == view.token:
-            for owner_id, row in last.rows.items():
-                now = view.rows[owner_id]
-                if now.version < row.version or (now.version == row.version and now.cursor < row.cursor):
-                    raise WrongCountError(f"I2: {viewer_id}'s cursor in {owner_id} went from {row} to {now}")
 
     async def _compare_residents(self) -> None:
         """I3: nothing is in flight any more, so whoever has a view has the truth, once it was read."""
         self._clock += 1
-        await self._pass_lengths_on(1.0)
-        for viewer_id in USERS:
+        await self._lengths.pass_on(self.random, 1.0, self._clock)
+        for viewer_id in self.users:
             if await self.real_views.counts(viewer_id) is None:
                 continue
             await self._finish(self._read_page(viewer_id, self._processes[0]))
@@ -351,7 +281,7 @@ class Schedule:
 
     async def _build_all(self) -> None:
         """Whoever has no view, or a dead builder, has one after some reads."""
-        for viewer_id in USERS:
+        for viewer_id in self.users:
             for _ in range(50):  # each read claims as though ten seconds had passed in three of ten
                 if (counts := await self.real_views.counts(viewer_id)) is not None:
                     break
@@ -367,26 +297,3 @@ class Schedule:
                 await self.stage.open(self.random.choice(self.stage.gates))
             await self.stage.settle()
             self._collect()
-
-
-def _viewers(args: tuple[Any, ...]) -> set[int]:
-    """Whose views a call writes."""
-    first = args[0]
-    return {first} if isinstance(first, int) else {getattr(item, "viewer_id", item) for item in first}
-
-
-#: Operations in about the proportions in which they do harm.
-WEIGHTS = {
-    "play": 34, "befriend": 14, "part": 10, "block": 4, "unblock": 3, "hide": 3, "show": 3, "read": 20, "import": 6,
-    "evict": 3, "snapshot": 2, "rewind": 1, "lose": 1,
-}  # fmt: skip
-#: The same where views come and go.
-RESTLESS = WEIGHTS | {"read": 40, "evict": 20, "lose": 0, "rewind": 0}
-OPERATIONS = [kind for kind, weight in WEIGHTS.items() for _ in range(weight)]
-
-
-def random_operations(random: Random, count: int) -> list[Operation]:
-    """Operations for a schedule."""
-    weights = random.choice((WEIGHTS, RESTLESS))
-    kinds = random.choices(list(weights), list(weights.values()), k=count)
-    return [(kind, random.randrange(5), random.randrange(32)) for kind in kinds]

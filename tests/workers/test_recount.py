@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+import structlog
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from signals.hidden_users import HiddenUsers
@@ -21,6 +22,7 @@ from tests.signals.live_stage import TTL_SECONDS, LiveStage
 from tests.signals.over_redis import OverRedis
 from tests.signals.plain_users import PlainUsers
 from tests.waiting import until
+from workers import recount
 from workers.lease import Lease
 from workers.live_visibility import LiveVisibility
 from workers.recount import LEASE_NAME, LEASE_SECONDS, Recount
@@ -232,6 +234,31 @@ async def test_the_job_publishes_each_interval_and_releases_its_lease_when_stopp
     await asyncio.wait([job, reading])
     assert await shared_redis.call("EXISTS", f"lease:{{{LEASE_NAME}}}") == 0
     await live.close()
+
+
+class AwayAtFirst(Lease):
+    """A lease whose Redis answers from the sixth time on."""
+
+    asked = 0
+
+    async def acquire(self) -> int | None:
+        self.asked += 1
+        if self.asked <= 5:
+            raise RedisConnectionError("away")
+        return await super().acquire()
+
+
+async def test_a_redis_that_is_away_is_told_once(shared_redis: SharedRedis, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recount, "ASK_SECONDS", 0.01)
+    lease = AwayAtFirst(shared_redis, LEASE_NAME, LEASE_SECONDS)
+    with structlog.testing.capture_logs() as told:
+        job = asyncio.create_task(Recount(shared_redis, TTL_SECONDS, 20, lease).run())
+        await until(lambda: lease.held)
+        await until(lambda: any(line["event"] == "recount_lease_known_again" for line in told))
+        job.cancel()
+        await asyncio.gather(job, return_exceptions=True)
+    of_the_lease = [line["event"] for line in told if line["event"].startswith("recount_lease")]
+    assert of_the_lease == ["recount_lease_unknown", "recount_lease_known_again"]
 
 
 async def test_another_takes_over_within_3_s_of_a_kill(shared_redis: SharedRedis, redis_url: str) -> None:
