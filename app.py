@@ -6,9 +6,10 @@ import asyncio
 import gc
 import os
 import shutil
+import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -243,7 +244,7 @@ def serve(settings: Settings, host: str, port: int, processes: int, *, workers: 
         _configure_logging(settings)
         sock = listen(host, port)
         options = Options(web=processes == 1, workers=workers, dev=dev, demo=demo)
-        return uvloop.run(_serve(settings, options, tokens, sock, processes))
+        return _run(_serve(settings, options, tokens, sock, processes))
 
 
 def work(settings: Settings) -> int:
@@ -255,7 +256,28 @@ def work(settings: Settings) -> int:
     with start_errors():
         _check_truth(settings)
         _configure_logging(settings)
-        return uvloop.run(_work(settings))
+        return _run(_work(settings))
+
+
+def _run(program: Coroutine[object, object, int]) -> int:
+    """Run to the end. SIGINT and SIGTERM during the start end it in order too: what it started is stopped."""
+
+    async def stoppable() -> int:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None  # noqa: S101  # for mypy: this runs in one
+
+        def stop(number: int) -> None:
+            loop.remove_signal_handler(number)  # the second one ends the program where it stands
+            task.cancel()
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop, number)  # until the started program sets its own
+        return await program
+
+    try:
+        return uvloop.run(stoppable())
+    except asyncio.CancelledError:
+        return 0
 
 
 async def _serve(settings: Settings, options: Options, tokens: Tokens, sock: socket.socket, processes: int) -> int:
@@ -309,8 +331,8 @@ async def _web_process(settings: Settings, sock: socket.socket, lifeline: int, *
 
 async def _start_embedded_redis(settings: Settings, closing: AsyncExitStack) -> str:
     embedded = EmbeddedRedis(settings.data_dir)
+    closing.push_async_callback(embedded.stop)  # also where the start is broken off
     await embedded.start()
-    closing.push_async_callback(embedded.stop)
     return embedded.url
 
 
