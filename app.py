@@ -9,7 +9,7 @@ import shutil
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -355,7 +355,6 @@ def serve(settings: Settings, host: str, port: int, processes: int, *, workers: 
     with start_errors():
         if dev and not is_loopback(host):
             raise StartError(f"--dev hands out tokens, so it needs a loopback --host, not {host}")
-        _check_truth(settings)
         folder = DataFolder(settings.data_dir)
         folder.prepare()
         tokens = make_tokens(settings, loopback=is_loopback(host))
@@ -364,7 +363,7 @@ def serve(settings: Settings, host: str, port: int, processes: int, *, workers: 
         _configure_logging(settings)
         sock = listen(host, port)
         options = Options(web=processes == 1, workers=workers, dev=dev, demo=demo)
-        return uvloop.run(_serve(settings, options, tokens, sock, processes))
+        return _run(_serve(settings, options, tokens, sock, processes))
 
 
 def work(settings: Settings) -> int:
@@ -374,9 +373,29 @@ def work(settings: Settings) -> int:
         StartError: one line that says why it cannot start.
     """
     with start_errors():
-        _check_truth(settings)
         _configure_logging(settings)
-        return uvloop.run(_work(settings))
+        return _run(_work(settings))
+
+
+def _run(program: Coroutine[object, object, int]) -> int:
+    """Run to the end. SIGINT and SIGTERM during the start end it in order too: what it started is stopped."""
+
+    async def stoppable() -> int:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None  # noqa: S101  # for mypy: this runs in one
+
+        def stop(number: int) -> None:
+            loop.remove_signal_handler(number)  # the second one ends the program where it stands
+            task.cancel()
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop, number)  # until the started program sets its own
+        return await program
+
+    try:
+        return uvloop.run(stoppable())
+    except asyncio.CancelledError:
+        return 0
 
 
 async def _serve(settings: Settings, options: Options, tokens: Tokens, sock: socket.socket, processes: int) -> int:
@@ -441,8 +460,8 @@ async def _web_process(settings: Settings, sock: socket.socket, lifeline: int, n
 
 async def _start_embedded_redis(settings: Settings, closing: AsyncExitStack) -> str:
     embedded = EmbeddedRedis(settings.data_dir)
+    closing.push_async_callback(embedded.stop)  # also where the start is broken off
     await embedded.start()
-    closing.push_async_callback(embedded.stop)
     return embedded.url
 
 
@@ -492,11 +511,6 @@ def start_errors() -> Iterator[None]:
         yield
     except (DataFolderError, EmbeddedRedisError, GraphError, PortTakenError, SettingsError) as error:
         raise StartError(str(error)) from error
-
-
-def _check_truth(settings: Settings) -> None:
-    if settings.neo4j_uri is not None:
-        raise SettingsError("HEADCOUNT_NEO4J_URI: this version keeps its truth in SQLite; unset it")
 
 
 def _check_keys(settings: Settings) -> None:

@@ -13,7 +13,7 @@ from tests.cli.commands import Headcount, served
 @pytest.mark.parametrize("options", [[], ["--processes", "2"]], ids=["alone", "with web processes"])
 def test_a_killed_server_starts_again_on_its_port(headcount: Headcount, options: list[str]) -> None:
     with served(headcount, *options) as killed:
-        port = httpx.URL(killed.address).port
+        port = httpx.URL(killed.address).port or 0
         killed.process.send_signal(signal.SIGKILL)
         killed.process.wait()
         # Its embedded Redis is left behind; its web processes leave within a few seconds.

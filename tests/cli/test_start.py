@@ -9,8 +9,11 @@ from pathlib import Path
 
 import httpx
 import pytest
+import redis
 
+from signals.embedded_redis import socket_path
 from tests.cli.commands import Headcount, served
+from tests.waiting import until
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104  # nothing gets as far as listening on it
 
@@ -98,3 +101,26 @@ def test_it_stops_in_order_and_starts_again(headcount: Headcount, number: signal
             out, err = server.process.communicate(timeout=30)
             assert server.process.returncode == 0, (out, err)
             assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_stopped_while_it_starts_it_leaves_no_redis_behind(headcount: Headcount, number: signal.Signals) -> None:
+    process = headcount.start("serve", "--demo", "--port", 0)
+    try:
+        # The demo world takes seconds to fill: Redis answers long before anything is served.
+        await until(lambda: _answers(headcount.data_dir), seconds=60)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.wait()
+    assert (process.returncode, out, err) == (0, "", "")
+    assert not _answers(headcount.data_dir)
+
+
+def _answers(data_dir: Path) -> bool:
+    try:
+        with redis.Redis(unix_socket_path=str(socket_path(data_dir))) as client:
+            return bool(client.ping())
+    except redis.exceptions.RedisError:
+        return False
