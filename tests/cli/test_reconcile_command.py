@@ -48,7 +48,8 @@ def resident(headcount: Headcount, server: Server) -> redis.Redis:
     client = redis.Redis(unix_socket_path=str(socket_path(headcount.data_dir)))
     for _ in range(200):
         assert read_page(headcount, server) == 1
-        if (client.get(f"st:{view_keys.tag(VIEWER)}") or b"").startswith(b"R"):
+        token = client.get(f"st:{view_keys.tag(VIEWER)}")
+        if isinstance(token, bytes) and token.startswith(b"R"):
             return client
     raise AssertionError("no view was built")
 
