@@ -40,7 +40,7 @@ LABELS = (
     "HeadcountUser",
     "HeadcountGame",
 )
-START_SECONDS = 120.0
+START_SECONDS = 240.0
 STOP_SECONDS = 30.0
 MAVEN_SECONDS = 900.0
 
