@@ -1,6 +1,6 @@
-"""How fast the SQLite truth is: plays recorded by many callers, imports, and cold pages.
+"""How fast the truth is, in SQLite and in Neo4j: plays recorded by many callers, imports, and cold pages.
 
-    python -m bench.graph [--seconds 3] [--callers 64] [--folder F]
+    python -m bench.graph [--seconds 3] [--callers 64] [--folder F] [--truth sqlite|neo4j]
 
 Every figure is of the whole path that a caller sees, durable when it is answered.
 """
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import importlib.util
 import random
 import sqlite3
 import tempfile
@@ -16,14 +18,18 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from graph.social_graph import FriendshipRow, GameRow, PlayRow
+import neo4j
+
+from graph.neo4j import Neo4jGraph
+from graph.social_graph import FriendshipRow, GameRow, PlayRow, SocialGraph
 from graph.sqlite import SQLiteGraph
+from tests.neo4j.server import VERSION, CannotStartError, given_access, running, wipe
 
 IMPORT_BATCH = 5_000
 GAMES = 5_000
 
 
-async def record_plays(graph: SQLiteGraph, users: int, callers: int, seconds: float) -> None:
+async def record_plays(graph: SocialGraph, users: int, callers: int, seconds: float) -> None:
     """Closed loop: each caller records its next play when the last one is answered."""
     stop_at = time.perf_counter() + seconds
     waits: list[float] = []
@@ -45,7 +51,7 @@ async def record_plays(graph: SQLiteGraph, users: int, callers: int, seconds: fl
     )
 
 
-async def import_plays(graph: SQLiteGraph, title: str, plays: Sequence[PlayRow]) -> None:
+async def import_plays(graph: SocialGraph, title: str, plays: Sequence[PlayRow]) -> None:
     """Import in batches; the longest one is how long others wait for the write lock."""
     begun = time.perf_counter()
     longest = 0.0
@@ -58,7 +64,7 @@ async def import_plays(graph: SQLiteGraph, title: str, plays: Sequence[PlayRow])
     print(f"import of plays, {title}, batches of {IMPORT_BATCH:,}: {rate:,.0f} rows/s, longest {longest * 1e3:.0f} ms")
 
 
-async def import_friends(graph: SQLiteGraph, friends: Sequence[FriendshipRow]) -> None:
+async def import_friends(graph: SocialGraph, friends: Sequence[FriendshipRow]) -> None:
     """Import in batches."""
     begun = time.perf_counter()
     for start in range(0, len(friends), IMPORT_BATCH):
@@ -67,7 +73,7 @@ async def import_friends(graph: SQLiteGraph, friends: Sequence[FriendshipRow]) -
     print(f"import of friends, batches of {IMPORT_BATCH:,}: {rate:,.0f} rows/s")
 
 
-async def cold_pages(graph: SQLiteGraph, viewers: Sequence[int], title: str) -> None:
+async def cold_pages(graph: SocialGraph, viewers: Sequence[int], title: str) -> None:
     """The logs of everybody a viewer sees, one viewer at a time."""
     times = []
     for viewer in viewers:
@@ -82,11 +88,9 @@ async def cold_pages(graph: SQLiteGraph, viewers: Sequence[int], title: str) -> 
     )
 
 
-async def measure(folder: Path, callers: int, seconds: float) -> None:
+async def measure(graph: SocialGraph, callers: int, seconds: float) -> None:
     """Fill a truth and take the figures on the way."""
-    print(f"SQLite {sqlite3.sqlite_version}, {folder}")
     choose = random.Random(1)
-    graph = SQLiteGraph(folder / "bench.db")
     await graph.open()
     await graph.save_games([GameRow(game_id, f"Game {game_id}") for game_id in range(1, GAMES + 1)])
 
@@ -116,15 +120,37 @@ async def measure(folder: Path, callers: int, seconds: float) -> None:
     await graph.close()
 
 
+def measure_neo4j(callers: int, seconds: float) -> None:
+    """The same on a Neo4j of its own (or that of HEADCOUNT_TEST_NEO4J_URI), with the driver as it is installed here."""
+    packing = "neo4j-rust-ext" if importlib.util.find_spec("neo4j._codec.packstream._rust") else "no neo4j-rust-ext"
+    with contextlib.ExitStack() as closing:
+        access = given_access()
+        if access is None:
+            try:
+                access = closing.enter_context(running(heap_mb=768)).access
+            except CannotStartError as error:
+                print(f"Neo4j was not measured: {error}")
+                return
+        wipe(access)
+        print(f"\nNeo4j {VERSION}, heap 768 MB, driver {neo4j.__version__}, {packing}")
+        graph = Neo4jGraph(access.uri, user=access.user, password=access.password, database=access.database)
+        asyncio.run(measure(graph, callers, seconds))
+
+
 def main() -> None:
     """Read the arguments and measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--callers", type=int, default=64, help="how many record plays at once")
     parser.add_argument("--seconds", type=float, default=3.0, help="how long each throughput is measured")
     parser.add_argument("--folder", type=Path, help="where the truth is made; its disk is what is measured")
+    parser.add_argument("--truth", choices=("sqlite", "neo4j", "both"), default="both", help="which one is measured")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-        asyncio.run(measure(Path(folder), arguments.callers, arguments.seconds))
+    if arguments.truth in ("sqlite", "both"):
+        with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+            print(f"SQLite {sqlite3.sqlite_version}, {folder}")
+            asyncio.run(measure(SQLiteGraph(Path(folder) / "bench.db"), arguments.callers, arguments.seconds))
+    if arguments.truth in ("neo4j", "both"):
+        measure_neo4j(arguments.callers, arguments.seconds)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@ behind by one play.
 
     python -m bench.pull
 
-Stores of its own: SQLite in a temporary folder, and an embedded Redis. Wall time in microseconds, one page at a time and
-32 viewers at once, the best of some runs.
+Stores of its own: SQLite in a temporary folder, and an embedded Redis. Wall time in microseconds, one page at a time
+and 32 viewers at once, the best of some runs.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import pytest
 
 from signals.embedded_redis import EmbeddedRedis
 from signals.redis import SharedRedis, connect
-from tests.neo4j.server import Access, CannotStartError, given_access, running
+from tests.neo4j.server import Access, CannotStartError, Neo4jServer, given_access, running
 
 REQUIRE_ALL = os.environ.get("HEADCOUNT_REQUIRE_ALL") == "1"
 LASTFM = Path(os.environ.get("HEADCOUNT_TEST_DATA", Path(__file__).parents[2] / "shared" / "data")) / "lastfm"
@@ -25,6 +25,13 @@ def skip_or_fail(reason: str) -> NoReturn:
     if REQUIRE_ALL:
         pytest.fail(f"{reason}, and HEADCOUNT_REQUIRE_ALL=1", pytrace=False)
     pytest.skip(reason)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The first test on Neo4j waits for its start (and, on a new machine, for Maven to bring it)."""
+    for item in items:
+        if "neo4j" in item.nodeid and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(600))
 
 
 @pytest.fixture(scope="session")
@@ -60,17 +67,24 @@ async def shared_redis(redis_url: str) -> AsyncIterator[SharedRedis]:
 
 
 @pytest.fixture(scope="session")
-def neo4j_access() -> Iterator[Access]:
-    """A Neo4j of this test process's own, or that of HEADCOUNT_TEST_NEO4J_URI."""
-    given = given_access()
-    if given is not None:
-        yield given
+def neo4j_server() -> Iterator[Neo4jServer | None]:
+    """A Neo4j of this test process's own; None where HEADCOUNT_TEST_NEO4J_URI names another."""
+    if given_access() is not None:
+        yield None
         return
     try:
         with running() as server:
-            yield server.access
+            yield server
     except CannotStartError as error:
         skip_or_fail(str(error))
+
+
+@pytest.fixture(scope="session")
+def neo4j_access(neo4j_server: Neo4jServer | None) -> Access:
+    """Where the tests' Neo4j is, and who may enter."""
+    access = given_access() if neo4j_server is None else neo4j_server.access
+    assert access is not None
+    return access
 
 
 @pytest.fixture(scope="session")

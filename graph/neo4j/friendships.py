@@ -61,6 +61,10 @@ _READ_BLOCKED_PAGE = _READ_PAGE.format(
 )
 
 
+# As a plain integer: arithmetic on an IntFlag makes an enum member each time, and this runs for each user of an import.
+_PULL = int(UserFlag.PULL)
+
+
 async def change_edges(transaction: Transaction, changes: Sequence[EdgeChange]) -> list[EdgeAnswer | Exception]:
     """Set or clear flags, in order; creates the users of the edges that change."""
     return await write_edge_changes(transaction, changes, await lock_users(transaction, ends_of(changes)))
@@ -132,7 +136,9 @@ async def _change_degrees(transaction: Transaction, degrees: Counter[int], locke
 async def _set_pull_flags(transaction: Transaction, most: int, users: dict[int, tuple[int, int]]) -> None:
     moved: dict[int, int] = {}
     for user_id, (state, friends) in users.items():
-        pulled = is_pulled(friends, most, before=bool(state & UserFlag.PULL))
+        if friends <= most and not state & _PULL:
+            continue  # nearly everybody
+        pulled = is_pulled(friends, most, before=bool(state & _PULL))
         flags = {"set_flags": UserFlag.PULL} if pulled else {"clear_flags": UserFlag.PULL}
         after = change_flags(state, **flags)
         if after != state:

@@ -64,7 +64,8 @@ async def import_friends(transaction: Transaction, rows: Sequence[FriendshipRow]
     locked = await lock_users(transaction, [*users, *friends])
     bad = of_deleted_users({user_id: user.state for user_id, user in locked.items()}, users, friends)
     if not bad:
-        changes = [EdgeChange(min(row), max(row), EdgeFlag.FRIENDS, True) for row in rows]
+        befriend = EdgeFlag.FRIENDS
+        changes = [EdgeChange(a, b, befriend, True) if a < b else EdgeChange(b, a, befriend, True) for a, b in rows]
         await write_edge_changes(transaction, changes, locked)
     return bad
 

@@ -143,7 +143,7 @@ class Clients:
         chosen = random.Random(1_000 * wave + number)
         befriend, part = (6, 1) if wave % 2 == 0 else (1, 6)
         own = FRIENDS[number::20]  # nobody else changes the friendships of these
-        for _ in range(25):
+        for _ in range(20):
             star, friend = chosen.choice(self.stars), chosen.choice(own)
             match chosen.choices(("play", "befriend", "part", "page"), (4, befriend, part, 4))[0]:
                 case "play":
@@ -164,7 +164,7 @@ class Clients:
 async def test_counts_equal_plain_sets_after_stars_crossed_the_limit_both_ways_under_load(
     tmp_path: Path, redis_url: str
 ) -> None:
-    async with world(tmp_path, redis_url, fanout_max_friends=10, signal_deadline_ms=10_000) as headcount:
+    async with world(tmp_path, redis_url, fanout_max_friends=20, signal_deadline_ms=10_000) as headcount:
         await headcount.games(len(GAMES))
         people = LastFM()
         clients = Clients(headcount, people)

@@ -11,6 +11,7 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -26,7 +27,7 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) 
 LTS = "5.26.28"
 NEWEST = "2026.09.0"
 #: What the tests run on.
-VERSION = os.environ.get("HEADCOUNT_TEST_NEO4J_VERSION") or LTS
+VERSION = {"": LTS, "lts": LTS, "newest": NEWEST}[os.environ.get("HEADCOUNT_TEST_NEO4J_VERSION", "")]
 #: The Java that a version needs, by the number before its first dot.
 JAVA_NEEDED = {"5": 17, "2026": 25}
 DATABASE, USER, PASSWORD = "neo4j", "neo4j", "for-tests-only"
@@ -39,7 +40,7 @@ LABELS = (
     "HeadcountUser",
     "HeadcountGame",
 )
-START_SECONDS = 120.0
+START_SECONDS = 240.0
 STOP_SECONDS = 30.0
 MAVEN_SECONDS = 900.0
 
@@ -293,3 +294,10 @@ def wipe(access: Access) -> None:
     with neo4j.GraphDatabase.driver(access.uri, auth=(access.user, access.password)) as driver:
         for label in LABELS:
             driver.execute_query(f"MATCH (n:{label}) DETACH DELETE n", database_=access.database)
+
+
+if __name__ == "__main__":  # is there a Java here that this version runs on?
+    try:
+        print(find_java(JAVA_NEEDED[{"lts": LTS, "newest": NEWEST}[sys.argv[1]].partition(".")[0]]))  # noqa: T201
+    except CannotStartError as error:
+        sys.exit(f"the {sys.argv[1]} Neo4j is not tried: {error}")
