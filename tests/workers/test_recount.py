@@ -252,7 +252,7 @@ async def test_a_redis_that_is_away_is_told_once(shared_redis: SharedRedis, monk
     monkeypatch.setattr(recount, "ASK_SECONDS", 0.01)
     lease = AwayAtFirst(shared_redis, LEASE_NAME, LEASE_SECONDS)
     with structlog.testing.capture_logs() as told:
-        job = asyncio.create_task(Recount(shared_redis, TTL_SECONDS, 20, lease).run())
+        job = asyncio.create_task(Recount(shared_redis, TTL_SECONDS, 20, lease, nobody_hides(shared_redis)).run())
         await until(lambda: lease.held)
         await until(lambda: any(line["event"] == "recount_lease_known_again" for line in told))
         job.cancel()
