@@ -44,7 +44,7 @@ from server.serving import PortTakenError, WebProcesses, leave_with_parent, list
 from server.signing_keys import check_file
 from server.tokens import Principal, Tokens, make_tokens
 from settings import Settings, SettingsError, load_settings, unknown_settings
-from signals.embedded_redis import EmbeddedRedis, EmbeddedRedisError, socket_path
+from signals.embedded_redis import EmbeddedRedis, EmbeddedRedisError, socket_url
 from signals.live_sessions import LiveSessions
 from signals.live_totals import LiveTotals
 from signals.redis import SharedRedis, connect
@@ -312,7 +312,7 @@ async def _work(settings: Settings) -> int:
                 f"no server holds the data folder {folder.path}: start `headcount serve --no-workers` first, "
                 "or set HEADCOUNT_REDIS_URL"
             )
-        redis_url = f"unix://{socket_path(settings.data_dir)}"
+        redis_url = socket_url(settings.data_dir)
     async with Application(settings, redis_url, Options(web=False)):
         await until_stopped()
     return 0

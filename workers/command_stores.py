@@ -12,7 +12,7 @@ from graph.data_folder import DataFolder, DataFolderLockedError
 from graph.social_graph import TruthUnavailableError
 from graph.sqlite import SQLiteGraph
 from settings import Settings
-from signals.embedded_redis import EmbeddedRedis, socket_path
+from signals.embedded_redis import EmbeddedRedis, socket_url
 from signals.redis import connect
 
 TIMEOUT_SECONDS = 5.0
@@ -81,7 +81,7 @@ async def _embedded_url(folder: DataFolder, holder: str, closing: contextlib.Asy
     try:
         folder.lock(holder)
     except DataFolderLockedError:
-        return f"unix://{socket_path(folder.path)}"
+        return socket_url(folder.path)
     closing.callback(folder.unlock)
     embedded = EmbeddedRedis(folder.path)
     closing.push_async_callback(embedded.stop)
