@@ -61,7 +61,7 @@ from server.signing_keys import check_file
 from server.tokens import Principal, Tokens, make_tokens
 from settings import Settings, SettingsError, load_settings, unknown_settings
 from signals.catalogue_copy import CatalogueCopy
-from signals.embedded_redis import EmbeddedRedis, EmbeddedRedisError, socket_path
+from signals.embedded_redis import EmbeddedRedis, EmbeddedRedisError, socket_url
 from signals.fence import Fence, Witness
 from signals.hidden_users import HiddenUsers
 from signals.live_sessions import LiveSessions
@@ -435,7 +435,7 @@ async def _work(settings: Settings) -> int:
                 f"no server holds the data folder {folder.path}: start `headcount serve --no-workers` first, "
                 "or set HEADCOUNT_REDIS_URL"
             )
-        redis_url = f"unix://{socket_path(settings.data_dir)}"
+        redis_url = socket_url(settings.data_dir)
     async with (
         Application(settings, redis_url, Options(web=False)) as application,
         leaving_when_replaced(application),

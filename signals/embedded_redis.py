@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+from urllib.parse import quote
 
 import redis.asyncio
 import structlog
@@ -18,11 +19,14 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
+from signals.redis_orphan import Orphan
+
 MINIMUM_VERSION = (7, 0)
 #: sun_path holds 108 bytes on Linux and 104 on macOS, the last one a NUL (unix(7)).
 MAX_SOCKET_PATH_BYTES = 103
 START_SECONDS = 60.0  # a long append-only file is read back before the first answer
 STOP_SECONDS = 20.0
+ORPHAN_SECONDS = 5.0  # how long one may take to end by itself, what it was given written to its file
 
 log = structlog.get_logger(__name__)
 
@@ -70,6 +74,13 @@ def socket_path(data_dir: Path) -> Path:
     return Path(tempfile.gettempdir()) / f"headcount-{os.getuid()}-{digest}" / "redis.sock"
 
 
+def socket_url(data_dir: Path) -> str:
+    """The address of a data folder's Redis for `signals.redis.connect`. Folders may have any characters in their names,
+    those that mean something in an address too.
+    """
+    return f"unix://{quote(str(socket_path(data_dir)))}"
+
+
 class EmbeddedRedis:
     """Starts a server for a data folder, starts it again when it dies, and stops it.
 
@@ -80,13 +91,10 @@ class EmbeddedRedis:
     def __init__(self, data_dir: Path) -> None:
         self.folder = data_dir.resolve() / "redis"
         self.socket = socket_path(data_dir)
+        self.url = socket_url(data_dir)
+        self.log_path = self.folder / "redis.log"
         self.process: asyncio.subprocess.Process | None = None
         self._watcher: asyncio.Task[None] | None = None
-
-    @property
-    def url(self) -> str:
-        """The address for `signals.redis.connect`."""
-        return f"unix://{self.socket}"
 
     async def start(self) -> None:
         """Start and wait until it answers.
@@ -124,7 +132,8 @@ class EmbeddedRedis:
         if self.socket.parent.stat().st_uid != os.getuid():
             raise EmbeddedRedisError(f"{self.socket.parent} belongs to another user")
         await self._stop_orphan()
-        with (self.folder / "redis.log").open("ab") as output:
+        with self.log_path.open("ab") as output:
+            log_begins = output.tell()
             # A session of its own: Ctrl-C in the terminal reaches Headcount alone, which then stops Redis in order.
             self.process = await asyncio.create_subprocess_exec(
                 server,
@@ -134,7 +143,11 @@ class EmbeddedRedis:
                 stderr=output,
                 start_new_session=True,
             )
-        await self._wait_until_it_answers(self.process)
+        if not await self._answers(self.process):
+            raise EmbeddedRedisError(
+                f"the embedded Redis did not start: {self._last_words(log_begins)} ({self.log_path} has more; "
+                f"all that {self.folder} holds is derived and may be removed)"
+            )
 
     def _client(self, *, timeout_seconds: float) -> redis.asyncio.Redis:
         # Without retries: redis-py's default of ten takes three seconds to say that nobody listens.
@@ -157,34 +170,50 @@ class EmbeddedRedis:
         }
         return [part for name, value in options.items() for part in (f"--{name}", value)]
 
-    async def _wait_until_it_answers(self, process: asyncio.subprocess.Process) -> None:
+    async def _answers(self, process: asyncio.subprocess.Process) -> bool:
+        """Wait until it answers; False where it ended, or was too slow and is stopped."""
         client = self._client(timeout_seconds=2)
         try:
             async with asyncio.timeout(START_SECONDS):
                 while process.returncode is None:
                     try:
                         await client.ping()
-                        return
                     except (RedisError, OSError):
                         await asyncio.sleep(0.01)
+                    else:
+                        return True
         except TimeoutError:
             process.kill()
             await process.wait()
         finally:
             await client.aclose()
-        raise EmbeddedRedisError(f"the embedded Redis did not start; {self.folder / 'redis.log'} says why")
+        return False
+
+    def _last_words(self, log_begins: int) -> str:
+        """The last line that it wrote to its log, without process id and time."""
+        with self.log_path.open("rb") as file:
+            file.seek(log_begins)
+            lines = file.read().decode(errors="replace").split("\n")
+        last = next((line for line in reversed(lines) if line.strip()), "it said nothing")
+        return re.sub(r"^\d+:\w \d.*?\d\d:\d\d:\d\d\.\d+ [.\-*#] ", "", last.strip())
 
     async def _stop_orphan(self) -> None:
-        if not self.socket.exists():
-            return
-        client = self._client(timeout_seconds=STOP_SECONDS)
+        """Stop what a killed process left behind: two servers that write one append-only file destroy it."""
         try:
-            # The reply to SHUTDOWN is the closed connection.
-            with contextlib.suppress(RedisError, OSError):
-                await client.execute_command("SHUTDOWN")  # type: ignore[no-untyped-call]
-        finally:
-            await client.aclose()
-        self.socket.unlink(missing_ok=True)
+            orphan = Orphan.at(self.socket)
+            if orphan is not None:
+                try:
+                    await orphan.send(b"SHUTDOWN NOW FORCE\r\n")
+                    if not await orphan.gone(ORPHAN_SECONDS):
+                        log.warning("embedded_redis_orphan_killed", pid=orphan.process)
+                        orphan.kill()
+                        if not await orphan.gone(STOP_SECONDS):
+                            raise EmbeddedRedisError(f"process {orphan.process}, the Redis of {self.folder}, stays")
+                finally:
+                    orphan.close()
+            self.socket.unlink(missing_ok=True)
+        except OSError as error:
+            raise EmbeddedRedisError(f"cannot take over {self.socket}: {error.strerror or error}") from None
 
     async def _restart_when_it_dies(self) -> None:
         while True:
@@ -198,7 +227,7 @@ class EmbeddedRedis:
                     await self._start_process()
                     log.info("embedded_redis_restarted")
                     break
-                except EmbeddedRedisError as error:
+                except (EmbeddedRedisError, OSError) as error:
                     log.error("embedded_redis_restart_failed", reason=str(error))
                     await asyncio.sleep(delay_seconds)
                     delay_seconds = min(delay_seconds * 2, 5.0)

@@ -11,7 +11,7 @@ from redis.exceptions import RedisError
 from graph.data_folder import DataFolder, DataFolderLockedError
 from graph.social_graph import SocialGraph, TruthUnavailableError
 from settings import Settings
-from signals.embedded_redis import EmbeddedRedis, socket_path
+from signals.embedded_redis import EmbeddedRedis, socket_url
 from signals.redis import connect
 from workers.chosen_truth import choose_truth
 
@@ -79,7 +79,7 @@ async def _embedded_url(folder: DataFolder, holder: str, closing: contextlib.Asy
     try:
         folder.lock(holder)
     except DataFolderLockedError:
-        return f"unix://{socket_path(folder.path)}"
+        return socket_url(folder.path)
     closing.callback(folder.unlock)
     embedded = EmbeddedRedis(folder.path)
     closing.push_async_callback(embedded.stop)
