@@ -21,9 +21,9 @@ from tests.storm.view_mutants import MUTANTS, PULL_MUTANTS
 from tests.storm.view_schedule import OPERATIONS, Operation, Schedule, WrongCountError, random_operations
 
 BUDGET = os.environ.get("HEADCOUNT_STORM", "")
-STORM_SCHEDULES = {"": 2_000, "short": 150}.get(BUDGET) or int(BUDGET)
+STORM_SCHEDULES = {"": 2_000, "long": 2_000, "short": 150}.get(BUDGET) or int(BUDGET)
 #: Schedules within which a mutant has to be found; most are within the first thirty.
-MUTANT_SCHEDULES = {"": 2_000, "short": 100}.get(BUDGET) or int(BUDGET)
+MUTANT_SCHEDULES = {"": 2_000, "long": 2_000, "short": 100}.get(BUDGET) or int(BUDGET)
 #: Rules whose absence shows soon enough for every test run.
 QUICK_MUTANTS = [
     "apply checks that the entry is not counted yet",
