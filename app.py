@@ -166,12 +166,12 @@ class Application:
         )
         self.events = EventLog(self._events_client)
         self._witness = Witness()
-        shard_markers = ShardMarkers(self.redis)
+        self.shard_markers = ShardMarkers(self.redis)
         publisher = Publisher(self._events_client, lambda: self.graph.truth_id)
-        self.markers = Markers(self.graph, self.redis, shard_markers, publisher)
-        self.acknowledgements = Acknowledgements(self.graph, shard_markers, self._witness)
+        self.markers = Markers(self.graph, self.redis, self.shard_markers, publisher)
+        self.acknowledgements = Acknowledgements(self.graph, self.shard_markers, self._witness)
         self.beginning = Beginning(
-            self.graph, self.markers, shard_markers, self.catalogue, CatalogueCopy(self.redis), self._on_open()
+            self.graph, self.markers, self.shard_markers, self.catalogue, CatalogueCopy(self.redis), self._on_open()
         )
         self.replaced = asyncio.Event()  # another truth stands where this process opened one: it has to begin again
         self._truth_away = False
@@ -287,7 +287,7 @@ class Application:
             relay_lease = Lease(redis, "outbox-relay", RELAY_LEASE_SECONDS)
             fence = Fence(lambda: self.graph.truth_id, self._witness)
             witnessed_views = FriendViews(redis, fence=fence)
-            live_visibility = LiveVisibility(self.graph, HiddenUsers(redis))
+            live_visibility = LiveVisibility(self.graph, HiddenUsers(redis, fence))
             fan_out = FanOut(self.graph, witnessed_views, live_visibility)
             dead_letters = DeadLetters(self._events_client)
             jobs["recount"] = Recount(

@@ -85,7 +85,7 @@ class Fence:
             witness.returned(shard, number)
         return reply
 
-    async def read(self, redis: SharedRedis, shard: int, command: str, key: str, *args: Argument) -> Reply:
+    async def read(self, redis: SharedRedis, shard: int, command: str, key: Argument, *args: Argument) -> Reply:
         """Run a command that reads one key, as a script: what is concluded from it is lost with a rewind as well."""
         return await self.run(redis, script("read"), shard, [key], [command, *args])
 

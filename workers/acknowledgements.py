@@ -73,6 +73,7 @@ class Acknowledgements:
             await asyncio.shield(self._running)
 
     async def _run(self) -> None:
+        taken: list[tuple[Collection[int], asyncio.Future[None]]] = []
         try:
             while self._waiting:
                 await asyncio.sleep(self._gather_seconds)
@@ -93,7 +94,7 @@ class Acknowledgements:
                 await self._settle(batch, runs)
         finally:
             self._running = None
-            for _, stamped in self._waiting:  # only where this task was cancelled: the loop is going down
+            for _, stamped in [*taken, *self._waiting]:  # only where this task was cancelled: the loop is going down
                 stamped.cancel()
             self._waiting = []
 

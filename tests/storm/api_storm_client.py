@@ -7,6 +7,7 @@ import random
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -20,7 +21,7 @@ BEFRIEND = "mutation($u: ID!, $f: ID!) { addFriendship(userId: $u, friendId: $f)
 PART = "mutation($u: ID!, $f: ID!) { removeFriendship(userId: $u, friendId: $f) { friends version } }"
 
 #: How long nobody may answer, with every store struck in turn.
-PATIENCE_SECONDS = 90.0
+PATIENCE_SECONDS = 240.0
 LONGEST_THOUGHT_SECONDS = 0.05
 PAGE_GAMES = 30
 
@@ -71,10 +72,15 @@ class StormClient:
             await do()
             await asyncio.sleep(self._chance.random() * LONGEST_THOUGHT_SECONDS)
 
-    async def read_page(self, user: int, games: list[int]) -> list[int | None]:
-        """The friend counts of a page. Raises Unanswered."""
-        body = await self._post(PAGE, {"ids": [str(game) for game in games]}, user)
-        return [game["friendsPlayed"] for game in body["data"]["games"]]
+    async def read_page(self, user: int, games: list[int]) -> list[int]:
+        """The friend counts of a page, asked for until all of them are known."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while True:
+                with suppress(Unanswered):
+                    page = [count for count in await self._page(user, games) if count is not None]
+                    if len(page) == len(games):
+                        return page
+                await asyncio.sleep(0.1)
 
     async def _play(self) -> None:
         user = self._chance.choice(self._own)
@@ -126,7 +132,7 @@ class StormClient:
         user = self._chance.choice(self._people.users)
         games = self._chance.sample(self._hot, PAGE_GAMES)
         try:
-            page = await self.read_page(user, games)
+            page = await self._page(user, games)
         except Unanswered:
             self.unanswered += 1
             return
@@ -134,6 +140,10 @@ class StormClient:
         most = len(self._people.ever[user]) + 20
         assert all(count is None or 0 <= count <= most for count in page), (user, page, most)
         self.answered["browse" if None not in page else "browse without counts"] += 1
+
+    async def _page(self, user: int, games: list[int]) -> list[int | None]:
+        body = await self._post(PAGE, {"ids": [str(game) for game in games]}, user)
+        return [game["friendsPlayed"] for game in body["data"]["games"]]
 
     def _pair(self) -> tuple[int, int]:
         """A pair of which this client owns the lower: friends as often as others."""

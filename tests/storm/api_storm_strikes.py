@@ -29,10 +29,11 @@ class Strikes:
         self._victims = victims
         self._chance = chance
 
-    async def run(self, seconds: float) -> None:
-        """Whole rounds until the time is over. Everything runs when it returns."""
+    async def run(self, seconds: float, rounds: int) -> None:
+        """Whole rounds, so many at least, until the time is over. Everything runs when it returns."""
         ends = time.monotonic() + seconds
-        while time.monotonic() < ends:
+        while rounds > 0 or time.monotonic() < ends:
+            rounds -= 1
             turns = self._chance.sample(self._victims, len(self._victims))
             while turns:
                 struck = [turns.pop() for _ in range(min(len(turns), 1 + (self._chance.random() < TWO_AT_ONCE)))]

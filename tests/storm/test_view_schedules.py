@@ -25,7 +25,7 @@ from tests.storm.view_operations import ON_AND_OFF, OPERATIONS, Operation, rando
 from tests.storm.view_schedule import Schedule
 
 BUDGET = os.environ.get("HEADCOUNT_STORM", "")
-STORM_SCHEDULES = {"": 2_000, "short": 150}.get(BUDGET) or int(BUDGET)
+STORM_SCHEDULES = {"": 2_000, "long": 2_000, "short": 150}.get(BUDGET) or int(BUDGET)
 #: Schedules within which a mutant has to be found; most are among the first thirty.
 MUTANT_SCHEDULES = 1_000
 #: Rules whose absence shows soon enough for every test run.
