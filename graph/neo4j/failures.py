@@ -21,6 +21,8 @@ _NOT_THE_LEADER = {
     "Neo.ClientError.Cluster.NotALeader",
     "Neo.ClientError.General.ForbiddenOnReadOnlyDatabase",
 }
+#: The server ended what took longer than QUERY_SECONDS: one that has just started, or has too much to do.
+_TOOK_TOO_LONG = "Neo.ClientError.Transaction.TransactionTimedOut"
 _OF_THE_STORE = (
     "Neo.ClientError.Security.",
     "Neo.ClientError.Database.",
@@ -56,7 +58,7 @@ def told_unavailable(uri: str, database: str, error: BaseException) -> BaseExcep
             return TruthUnavailableError(f"Neo4j at {uri}: refuses the user or password ({_line(error.message)})")
         if code == "Neo.ClientError.Database.DatabaseNotFound":
             return TruthUnavailableError(f"Neo4j at {uri}: has no database {database}")
-        if code.startswith("Neo.TransientError."):
+        if code.startswith(("Neo.TransientError.", _TOOK_TOO_LONG)) or code in _NOT_THE_LEADER:
             return TruthUnreachableError(f"Neo4j at {uri}: {_line(error.message or code)}")
         if code.startswith(_OF_THE_STORE) or not code or not isinstance(error, ClientError):
             return TruthUnavailableError(f"Neo4j at {uri}: {_line(error.message or code)}")

@@ -17,7 +17,7 @@ from graph.neo4j.database import QUERY_SECONDS, SILENCE_SECONDS, Database, Retri
 from graph.neo4j.failures import STORE_ERRORS, told_unavailable
 from graph.neo4j.outbox_ids import OutboxIds
 from graph.neo4j.transaction import Transaction
-from graph.social_graph import TruthReplacedError, TruthUnavailableError
+from graph.social_graph import TruthReplacedError, TruthUnavailableError, TruthUnreachableError
 
 Answer = TypeVar("Answer")
 
@@ -130,7 +130,7 @@ class Writer:
                     done = await self._settle()
             except STORE_ERRORS as error:
                 if not await retries.wait(error):
-                    raise TruthUnavailableError(
+                    raise TruthUnreachableError(
                         f"Neo4j at {self._database.uri}: was lost during a commit; nobody knows whether it was kept"
                     ) from error
             else:

@@ -55,7 +55,7 @@ class Storm:
         beside = {"HEADCOUNT_METRICS_PORT": str(metrics_port)}
         self.worker = headcount("worker", ("work",), folder, self.environment | beside, metrics_port)
         self.victims: list[Victim] = [self.web, self.worker, self.redis, *truth.victims]
-        self.strikes = Strikes(self.victims, random.Random(f"{seed} strikes"))
+        self.strikes = Strikes(self.victims, random.Random(f"{seed} strikes"), self.answers)
         # Given up before the server closes them, so that no request meets a connection that is just being closed.
         limits = httpx.Limits(max_connections=2 * CLIENTS, keepalive_expiry=2.0)
         self.http = httpx.AsyncClient(base_url=self.address, timeout=60.0, limits=limits)
@@ -137,6 +137,10 @@ class Storm:
         """End every process that this storm started, but for the truth's server."""
         await self.http.aclose()
         await asyncio.gather(*(victim.stop() for victim in (self.web, self.worker, self.redis)))
+
+    def answers(self) -> int:
+        """How many answers clients have had."""
+        return sum(client.answered.total() for client in self.clients)
 
     def told(self) -> dict[str, object]:
         """What happened."""
