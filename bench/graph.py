@@ -122,7 +122,7 @@ async def measure(graph: SocialGraph, callers: int, seconds: float) -> None:
 
 def measure_neo4j(callers: int, seconds: float) -> None:
     """The same on a Neo4j of its own (or that of HEADCOUNT_TEST_NEO4J_URI), with the driver as it is installed here."""
-    packing = "neo4j-rust-ext" if importlib.util.find_spec("neo4j._codec.packstream._rust") else "no neo4j-rust-ext"
+    packing = "neo4j-rust-ext" if importlib.util.find_spec("neo4j._rust") else "no neo4j-rust-ext"
     with contextlib.ExitStack() as closing:
         access = given_access()
         if access is None:

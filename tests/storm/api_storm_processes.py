@@ -128,7 +128,7 @@ def clean_environment() -> dict[str, str]:
 
 class RedisServer:
     """A Redis with an append-only file. The kernel keeps what a killed process wrote, and a machine that loses power
-    does not: so every second kill also takes from the file's end some of what was written in the last second.
+    does not: so every other kill, the first one too, takes from the end of the file some of its last second.
     """
 
     name = "redis"
@@ -163,7 +163,7 @@ class RedisServer:
         part = newest_part(self._folder)
         sizes = [size for at, path, size in self._sizes if path == part and now - at <= LOST_SECONDS]
         self._kills += 1
-        if sizes and self._kills % 2 == 0:
+        if sizes and self._kills % 2 == 1:
             size = chance.choice(sizes)
             self.cut_bytes += part.stat().st_size - size
             os.truncate(part, size)  # in the midst of a command too: Redis drops what is not whole

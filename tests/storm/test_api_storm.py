@@ -31,7 +31,7 @@ from workers.chosen_truth import choose_truth
 SHORT = os.environ.get("HEADCOUNT_STORM") == "short"
 STORM_SECONDS = 15.0 if SHORT else 120.0
 #: How often everything is struck at least, also where the machine is slow.
-ROUNDS = 2 if SHORT else 4
+ROUNDS = 1 if SHORT else 4
 #: Viewers who have a view before the storm begins; browsing makes more.
 VIEWERS = 400 if SHORT else 1_892
 RECONCILE_SECONDS = 120.0
