@@ -49,6 +49,8 @@ START_WAITS_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0)
 #: A transaction costs some round trips however few rows it has, so its rows wait a moment for company.
 GATHER_SECONDS = 0.002
 MAX_ROWS = 512
+#: A batch of an import may take this long on a busy server.
+IMPORT_SECONDS = 60.0
 
 
 class Neo4jGraph:
@@ -90,7 +92,7 @@ class Neo4jGraph:
         # What the relay and the workers write, and what an import does, keeps no play waiting.
         self._writer = Writer(self._database, clock, ids)
         self._outbox_writer = Writer(self._database, clock, ids)
-        self._import_writer = Writer(self._database, clock, ids)
+        self._import_writer = Writer(self._database, clock, ids, query_seconds=IMPORT_SECONDS)
 
     @property
     def truth_id(self) -> str:

@@ -59,13 +59,22 @@ class Writer:
         database: where.
         clock: the server's time, Unix seconds.
         ids: of the outbox rows of this process.
+        query_seconds: the server ends a transaction that takes longer.
     """
 
-    def __init__(self, database: Database, clock: Callable[[], float], ids: OutboxIds) -> None:
+    def __init__(
+        self,
+        database: Database,
+        clock: Callable[[], float],
+        ids: OutboxIds,
+        *,
+        query_seconds: float = QUERY_SECONDS,
+    ) -> None:
         self.truth_id = ""
         self._database = database
         self._clock = clock
         self._ids = ids
+        self._query_seconds = query_seconds
         self._id = uuid.uuid4().hex
         self._turn = 0
         self._one_at_a_time = asyncio.Lock()
@@ -90,7 +99,7 @@ class Writer:
             while True:
                 attempt = Attempt(work)
                 try:
-                    async with asyncio.timeout(SILENCE_SECONDS):
+                    async with asyncio.timeout(self._query_seconds + SILENCE_SECONDS - QUERY_SECONDS):
                         return await self._try(attempt)
                 except STORE_ERRORS as error:
                     if attempt.committing and await self._was_done(attempt.turn):
@@ -101,7 +110,10 @@ class Writer:
     async def _try(self, attempt: Attempt[Answer]) -> Committed[Answer]:
         attempt.turn = self._next_turn()
         now_ms = int(self._clock() * 1000)
-        async with self._database.session() as session, await session.begin_transaction(timeout=QUERY_SECONDS) as begun:
+        async with (
+            self._database.session() as session,
+            await session.begin_transaction(timeout=self._query_seconds) as begun,
+        ):
             transaction = Transaction(begun, now_ms, self._ids)
             begin = {"truth": self.truth_id, "writer": self._id, "turn": attempt.turn, "now": now_ms}
             begun_rows = await transaction.run(_BEGIN, **begin)

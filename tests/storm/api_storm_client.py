@@ -60,6 +60,7 @@ class StormClient:
         self._http = http
         self._sign = sign
         self._own = people.users[number::clients]
+        self._owned = set(self._own)
         self._hot = people.hot_games(200)
         self._games = sorted({game for games in people.games_of.values() for game in games})
         self._versions: dict[tuple[int, int], int] = {}
@@ -110,8 +111,11 @@ class StormClient:
         self.answered["befriend" if befriend else "part"] += 1
 
     async def _block_or_unblock(self) -> None:
-        pair = self._pair()
-        user, other = pair if self._chance.random() < 0.5 else pair[::-1]
+        blocks = sorted(block for block in self._people.blocks if min(block) in self._owned)
+        if blocks and self._chance.random() < 0.4:
+            user, other = self._chance.choice(blocks)
+        else:
+            user, other = self._chance.sample(self._pair(), 2)
         block = (user, other) not in self._people.blocks
         query, name = (BLOCK, "block") if block else (UNBLOCK, "unblock")
         changed, _ = await self._change(query, {"u": str(other)}, user, name)
@@ -120,7 +124,8 @@ class StormClient:
         self.answered[name] += 1
 
     async def _hide_or_show(self) -> None:
-        user = self._chance.choice(self._own)
+        hiding = sorted(self._people.hidden & self._owned)
+        user = self._chance.choice(hiding if hiding and self._chance.random() < 0.4 else self._own)
         hide = user not in self._people.hidden
         changed, _ = await self._change(HIDE, {"h": hide}, user, "setActivityHidden")
         assert changed["activityHidden"] is hide, (user, changed)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import sys
 import time
 from collections import deque
@@ -37,8 +36,8 @@ class Victim(Protocol):
     async def start(self) -> None:
         """Start, and wait until it can be used."""
 
-    async def kill(self, chance: random.Random) -> None:
-        """SIGKILL; `chance` decides what else is lost with it."""
+    async def kill(self) -> None:
+        """SIGKILL."""
 
     async def stop(self) -> None:
         """End it in order, if it runs."""
@@ -79,7 +78,7 @@ class Process:
         if self._port is not None:
             await until(self._listens, seconds=START_SECONDS)
 
-    async def kill(self, chance: random.Random) -> None:  # noqa: ARG002  # a process leaves nothing but its files
+    async def kill(self) -> None:
         self.check()
         assert self._process is not None
         self._process.kill()
@@ -128,7 +127,7 @@ def clean_environment() -> dict[str, str]:
 
 class RedisServer:
     """A Redis with an append-only file. The kernel keeps what a killed process wrote, and a machine that loses power
-    does not: so every other kill, the first one too, takes from the end of the file some of its last second.
+    does not: so every other kill, the first one too, takes the last second off the end of the file.
     """
 
     name = "redis"
@@ -156,17 +155,17 @@ class RedisServer:
         await until(self._answers, seconds=START_SECONDS)
         self._watch = asyncio.create_task(self._watch_sizes(), name="append-only-file")
 
-    async def kill(self, chance: random.Random) -> None:
+    async def kill(self) -> None:
         await self._stop_watching()
         now = time.monotonic()
-        await self._process.kill(chance)
+        await self._process.kill()
         part = newest_part(self._folder)
         sizes = [size for at, path, size in self._sizes if path == part and now - at <= LOST_SECONDS]
         self._kills += 1
         if sizes and self._kills % 2 == 1:
-            size = chance.choice(sizes)
+            size = min(sizes)
             self.cut_bytes += part.stat().st_size - size
-            os.truncate(part, size)  # in the midst of a command too: Redis drops what is not whole
+            os.truncate(part, size)  # in the midst of a command, it may be: Redis drops what is not whole
         self._sizes.clear()
 
     async def stop(self) -> None:

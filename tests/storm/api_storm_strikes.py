@@ -27,7 +27,7 @@ class Strikes:
 
     Args:
         victims: whom; each is struck once a round, in an order that changes.
-        chance: decides when, in which order, and what else is lost.
+        chance: decides when, and in which order.
         answers: how many answers clients have had so far.
     """
 
@@ -47,7 +47,7 @@ class Strikes:
                 struck = [turns.pop() for _ in range(min(len(turns), 1 + (self._chance.random() < TWO_AT_ONCE)))]
                 await self._calm()
                 for victim in struck:
-                    await victim.kill(self._chance)
+                    await victim.kill()
                     self.kills[victim.name] += 1
                 for victim in self._chance.sample(struck, len(struck)):
                     await asyncio.sleep(self._chance.uniform(*DOWN_SECONDS))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
@@ -58,7 +57,7 @@ class Neo4jVictim:
     async def start(self) -> None:
         await asyncio.to_thread(self._server.start)
 
-    async def kill(self, chance: random.Random) -> None:  # noqa: ARG002  # its files say what was kept
+    async def kill(self) -> None:
         await asyncio.to_thread(self._server.kill)
 
     async def stop(self) -> None:

@@ -34,7 +34,7 @@ STORM_SECONDS = 15.0 if SHORT else 120.0
 ROUNDS = 1 if SHORT else 4
 #: Viewers who have a view before the storm begins; browsing makes more.
 VIEWERS = 400 if SHORT else 1_892
-RECONCILE_SECONDS = 120.0
+RECONCILE_SECONDS = 300.0
 
 
 @pytest.fixture
