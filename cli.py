@@ -256,7 +256,7 @@ async def _status(settings: Settings) -> Status:
             return Status(str(folder.path), held_by, truth, redis_error=str(error))
 
 
-@main.command()
+@main.command(short_help="Compare the views in Redis with the truth.")
 @click.option("--user", type=UserId(), help="Only this user's view.")
 @click.option("--repair", is_flag=True, help="Evict the views that drifted; the next read builds them again.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")

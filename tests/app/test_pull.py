@@ -56,7 +56,7 @@ async def test_a_stars_plays_are_not_pushed_and_show_on_every_friends_page_withi
     async def shown() -> bool:
         return await crowd.friends_played(1, [1, 2, 3, 4]) == [1, 1, 1, 0]
 
-    await until(shown, seconds=1)
+    await until(shown, seconds=20)
     pages = await asyncio.gather(*(crowd.friends_played(friend, [1, 2, 3, 4]) for friend in FRIENDS))
     assert pages == [[1, 1, 1, 0]] * len(FRIENDS)
     assert (await row_of(crowd, 2, STAR)).cursor == 3
@@ -178,7 +178,7 @@ async def test_counts_equal_plain_sets_after_stars_crossed_the_limit_both_ways_u
                 expected = [people.friends_played(viewer, game) for game in GAMES]
                 return await headcount.friends_played(viewer, GAMES) == expected
 
-            await asyncio.gather(*(until(partial(exact, viewer), seconds=5) for viewer in viewers))
+            await asyncio.gather(*(until(partial(exact, viewer), seconds=40) for viewer in viewers))
         for star in clients.stars:
             assert version_of(await headcount.application.graph.user_state(star)) >= 3  # how often it crossed
 
@@ -230,7 +230,7 @@ async def test_long_histories_are_gained_and_taken_back_under_load_by_resident_a
                 async def exact(viewer: int = viewer, counts: list[int] = counts, page: slice = page) -> bool:
                     return await headcount.friends_played(viewer, games[page]) == counts[page]
 
-                await until(exact, seconds=2)
+                await until(exact, seconds=30)
                 await headcount.resident(viewer)
                 whole = await headcount.application.views.counts(viewer) or {}
                 assert [whole.get(game, 0) for game in games] == counts, viewer  # numbers are ids here

@@ -41,7 +41,6 @@ def test_a_second_server_on_the_same_folder(headcount: Headcount) -> None:
         ("redis_url", "localhost", "HEADCOUNT_REDIS_URL: must be an address that begins with redis://"),
         ("redis_url", "redis://:too short@host:port", "HEADCOUNT_REDIS_URL: must be an address"),
         ("jwks_file", "absent.json", "HEADCOUNT_JWKS_FILE: absent.json: No such file or directory"),
-        ("neo4j_uri", "bolt://127.0.0.1:7687", "HEADCOUNT_NEO4J_URI: "),
         ("jwt_secret", "too short", "HEADCOUNT_JWT_SECRET: must be 32 bytes or more"),
     ],
 )

@@ -19,8 +19,9 @@ class RedisSnapshot:
         return cls({key: await dump for key, dump in zip(keys, calls, strict=True)})
 
     async def restore(self, redis: SharedRedis) -> None:
-        """Everything as it was."""
-        calls = [redis.call("FLUSHALL")]
-        calls += [redis.call("RESTORE", key, 0, dump) for key, dump in self._dumps.items()]
-        for call in calls:
-            await call
+        """Everything as it was, in one moment: whoever writes meanwhile does so before it or after it."""
+        pipeline = redis.client.pipeline(transaction=True)
+        pipeline.flushall()
+        for key, dump in self._dumps.items():
+            pipeline.restore(key, 0, dump)
+        await pipeline.execute()
