@@ -46,6 +46,7 @@ async def test_every_page_is_exact(data_dir: Path, redis_url: str, expected: lis
 
         await headcount.application.redis.call("FLUSHALL")
         await check(headcount, expected)
+
         # What was built before the loss was noticed is emptied once more, so it may take a second reading of all.
         async def all_resident_again() -> bool:
             await headcount.resident(*viewers)
