@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import os
 import re
@@ -26,6 +25,7 @@ MINIMUM_VERSION = (7, 0)
 MAX_SOCKET_PATH_BYTES = 103
 START_SECONDS = 60.0  # a long append-only file is read back before the first answer
 STOP_SECONDS = 20.0
+CANCEL_AGAIN_SECONDS = 0.25
 ORPHAN_SECONDS = 5.0  # how long one may take to end by itself, what it was given written to its file
 
 log = structlog.get_logger(__name__)
@@ -107,11 +107,14 @@ class EmbeddedRedis:
 
     async def stop(self) -> None:
         """Shut it down, its append-only file synced."""
-        if self._watcher is not None:
-            self._watcher.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._watcher
-            self._watcher = None
+        watcher, self._watcher = self._watcher, None
+        while watcher is not None and not watcher.done():
+            # Again and again: redis-py's asyncio.wait_for loses a cancellation before Python 3.12 (CPython 86296), and
+            # whoever watched on would start another server.
+            watcher.cancel()
+            await asyncio.wait([watcher], timeout=CANCEL_AGAIN_SECONDS)
+        if watcher is not None and not watcher.cancelled() and (error := watcher.exception()) is not None:
+            log.error("embedded_redis_unwatched", exc_info=error)
         process, self.process = self.process, None
         if process is None or process.returncode is not None:
             return

@@ -107,3 +107,21 @@ async def test_it_is_started_again_also_where_that_fails_at_first(tmp_path: Path
 
         await until(answers)
         assert server.process is not first
+
+
+async def test_it_is_stopped_also_where_its_watcher_loses_a_cancellation(tmp_path: Path) -> None:
+    async def watch_on() -> None:
+        for _ in range(2):  # as asyncio.wait_for of Python 3.11 does when its reply arrives at the same moment
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(3_600)
+
+    server = EmbeddedRedis(tmp_path)
+    await server.start()
+    process, watcher = server.process, server._watcher
+    assert process is not None
+    assert watcher is not None
+    watcher.cancel()
+    server._watcher = asyncio.create_task(watch_on())
+    await asyncio.sleep(0)
+    await asyncio.wait_for(server.stop(), 10)
+    assert process.returncode == 0
