@@ -9,6 +9,7 @@ from typing import Annotated, Protocol
 
 import strawberry
 
+from graph.game_values import MAX_NAME_CHARACTERS, MAX_URL_CHARACTERS, is_http_address, is_storable
 from graph.social_graph import Game, GameRow
 from resolvers.context import Info
 from resolvers.cursors import check_first, decode_cursor, encode_cursor
@@ -21,8 +22,6 @@ SCOPE = "catalog:write"
 BY_LIVE_PLAYERS = "catalog by live players"
 BY_NAME = "catalog by name"
 MAX_SEARCH_CHARACTERS = 200
-MAX_NAME_CHARACTERS = 200
-MAX_IMAGE_URL_CHARACTERS = 2000
 MAX_SAVED_GAMES = 100
 
 
@@ -164,9 +163,9 @@ def _game_row(given: GameToSave) -> GameRow:
     name = given.name.strip()
     if not 1 <= len(name) <= MAX_NAME_CHARACTERS:
         raise BadInput("games.name", f"must be 1 to {MAX_NAME_CHARACTERS} characters")
+    if not is_storable(name):
+        raise BadInput("games.name", "must not have a NUL character in it")
     url = given.image_url
-    if url is not None and not (url.startswith(("https://", "http://")) and len(url) <= MAX_IMAGE_URL_CHARACTERS):
-        raise BadInput(
-            "games.imageUrl", f"must be an http or https address of at most {MAX_IMAGE_URL_CHARACTERS} characters"
-        )
+    if url is not None and not (len(url) <= MAX_URL_CHARACTERS and is_http_address(url)):
+        raise BadInput("games.imageUrl", f"must be an http or https address of at most {MAX_URL_CHARACTERS} characters")
     return GameRow(parse_id(given.id, "games.id"), name, url)

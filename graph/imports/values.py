@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
+from graph.game_values import MAX_NAME_CHARACTERS, MAX_URL_CHARACTERS, is_http_address, is_storable
 from graph.imports.tables import is_text
 from graph.social_graph import MAX_ID
 
-MAX_NAME_CHARACTERS = 200
-MAX_URL_CHARACTERS = 2000
 #: How far a play may lie ahead of this machine's clock before it counts as a wrong time.
 FUTURE_LEEWAY_SECONDS = 86_400
 
@@ -65,7 +64,7 @@ def read_image_url(value: str) -> str | None:
     if not value:
         return None
     _check_text(value)
-    if not value.startswith(("https://", "http://")) or not value.isprintable() or " " in value:
+    if not is_http_address(value):
         raise BadValueError(f"{shown(value)} is not an http or https address")
     if len(value) > MAX_URL_CHARACTERS:
         raise BadValueError(f"the address has {len(value)} characters, more than {MAX_URL_CHARACTERS}")
@@ -109,7 +108,7 @@ def shown(value: str) -> str:
 
 
 def _check_text(value: str) -> None:
-    if "\0" in value:
+    if not is_storable(value):
         raise BadValueError("the text has a NUL character in it")
     if not is_text(value):
         raise BadValueError(f"{shown(value)} is not UTF-8; save the file as UTF-8")

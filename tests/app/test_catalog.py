@@ -136,7 +136,11 @@ async def test_saving_games_is_all_or_nothing(headcount: World) -> None:
         ([{"id": "2", "name": "x" * 201}], "games.name"),
         ([{"id": "2", "name": "Two"}, {"id": "2", "name": "Two"}], "games"),
         ([{"id": "2", "name": "Two"}, {"id": "0", "name": "None"}], "games.id"),
+        ([{"id": "2", "name": "T\0wo"}], "games.name"),
         ([{"id": "2", "name": "Two", "imageUrl": "javascript:alert(1)"}], "games.imageUrl"),
+        ([{"id": "2", "name": "Two", "imageUrl": "http://"}], "games.imageUrl"),
+        ([{"id": "2", "name": "Two", "imageUrl": "http://a b/"}], "games.imageUrl"),
+        ([{"id": "2", "name": "Two", "imageUrl": "http://a/\n"}], "games.imageUrl"),
     ]:
         body = await headcount.post(SAVE, {"games": games}, user=1, scopes=CATALOG_WRITE)
         assert body["errors"][0]["extensions"]["code"] == "BAD_INPUT"

@@ -72,6 +72,10 @@ def test_addresses() -> None:
         "https://a\nb",
         "http://" + "x" * 2000,
         "http://\udce9",
+        "http://",
+        "https:///7.png",
+        "https://?x",
+        "http://[::1",
     ):
         with pytest.raises(BadValueError):
             read_image_url(text)
