@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, NamedTuple
 
 import strawberry
+import structlog
 from redis.exceptions import RedisError
 
 from graph.social_graph import Game
@@ -13,6 +14,8 @@ from resolvers.context import Info
 from resolvers.errors import Unavailable
 from resolvers.identifiers import parse_id, parse_session_id
 from signals.live_sessions import next_heartbeat_in_seconds
+
+log = structlog.get_logger(__name__)
 
 SessionId = Annotated[
     strawberry.ID,
@@ -50,7 +53,8 @@ async def heartbeat(
     services = info.context.services
     try:
         beat = await services.live_sessions.beat(viewer_id, session, game.number)
-    except (RedisError, OSError, TimeoutError):
+    except (RedisError, OSError, TimeoutError) as error:
+        log.warning("beat_not_taken", reason=str(error) or repr(error))
         raise Unavailable("livePlayers") from None
     return Heartbeat(
         live=beat.live,
@@ -66,5 +70,6 @@ async def end_session(info: Info, session_id: SessionId) -> EndedSession:
     session = parse_session_id(session_id, "sessionId")
     try:
         return EndedSession(await info.context.services.live_sessions.end(viewer_id, session))
-    except (RedisError, OSError, TimeoutError):
+    except (RedisError, OSError, TimeoutError) as error:
+        log.warning("end_not_taken", reason=str(error) or repr(error))
         raise Unavailable("livePlayers") from None

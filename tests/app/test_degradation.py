@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import structlog
 
 from graph.social_graph import SeenLog, TruthUnavailableError
 from signals.embedded_redis import EmbeddedRedis
@@ -116,3 +117,33 @@ async def test_with_the_truth_away_as_well_the_last_known_page_is_shown_with_its
         assert [game["friendsPlayed"] for game in body["data"]["games"]] == [None] * 3
         assert [error["extensions"]["signal"] for error in body["errors"]] == ["friendsPlayed"]
         assert "disk" not in str(body)
+
+
+async def test_what_a_refused_write_is_not_told_the_log_tells(
+    tmp_path: Path, own_redis: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with world(tmp_path, own_redis.url, workers=False) as headcount:
+        await headcount.games(1)
+
+        async def away(*_arguments: object) -> None:
+            raise TruthUnavailableError("truth.sqlite3: the disk is full")
+
+        for write in ("record_play", "save_games"):
+            monkeypatch.setattr(headcount.application.graph, write, away)
+        await own_redis.stop()
+        with structlog.testing.capture_logs() as lines:
+            bodies = [
+                await headcount.post('mutation { recordPlay(gameId: "1") { first } }', user=FRIEND),
+                await headcount.post(
+                    'mutation { saveGames(games: [{id: "2", name: "Two"}]) { id } }', user=1, scopes=["catalog:write"]
+                ),
+                await headcount.post('mutation { heartbeat(sessionId: "s", gameId: "1") { live } }', user=FRIEND),
+                await headcount.post('mutation { endSession(sessionId: "s") { ended } }', user=FRIEND),
+            ]
+        assert [body["errors"][0]["extensions"]["code"] for body in bodies] == ["UNAVAILABLE"] * 4
+        assert "disk" not in str(bodies)
+        told = {line["event"]: line["reason"] for line in lines if "reason" in line}
+        assert told["truth_unavailable"] == "truth.sqlite3: the disk is full"
+        assert [line["event"] for line in lines].count("truth_unavailable") == 2
+        assert str(own_redis.socket) in told["beat_not_taken"]
+        assert str(own_redis.socket) in told["end_not_taken"]
