@@ -121,7 +121,8 @@ def load_settings(**overrides: object) -> Settings:
         overrides: values that win over the environment, by field name.
 
     Raises:
-        SettingsError: a value is wrong; the text names the setting and the rule, never a secret's value.
+        SettingsError: a value is wrong, or the file is no text; one line that names the setting and the rule, never a
+            secret's value.
     """
     try:
         return Settings(**overrides)  # type: ignore[arg-type]  # pydantic checks them
@@ -129,6 +130,8 @@ def load_settings(**overrides: object) -> Settings:
         first = error.errors(include_input=False)[0]
         name = _PREFIX + str(first["loc"][0]).upper()
         raise SettingsError(f"{name}: {first['msg'].removeprefix('Value error, ')}") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"{_FILE}: is not UTF-8; save the file as UTF-8") from None
 
 
 def unknown_settings() -> list[str]:

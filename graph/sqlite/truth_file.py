@@ -50,6 +50,7 @@ class TruthFile:
             raise TruthUnavailableError(f"{self.path}: cannot be made: {self.path.parent} is not a folder") from None
         except OSError as error:
             raise TruthUnavailableError(f"{self.path}: cannot be made: {error.strerror}") from error
+        self._check_writable()
         with told_as_unavailable(self.path):
             connection = self.connect(cache_kib=WRITER_CACHE_KIB)
             try:
@@ -60,6 +61,14 @@ class TruthFile:
             finally:
                 connection.close()
         self._identity = self._identity_now()
+
+    def _check_writable(self) -> None:
+        """SQLite opens a file that it may not write for reading, makes its companions as unwritable, and tells of it at
+        the first write.
+        """
+        for path in (self.path, self.wal_path, self.path.with_name(self.path.name + "-shm")):
+            if path.exists() and not os.access(path, os.R_OK | os.W_OK):
+                raise TruthUnavailableError(f"{path}: cannot be read and written: permission denied")
 
     def connect(self, *, cache_kib: int) -> sqlite3.Connection:
         """A connection that any one thread at a time may use, transactions begun by hand."""

@@ -107,6 +107,22 @@ async def test_a_folder_in_the_files_place(tmp_path: Path) -> None:
     assert await refused(tmp_path) == f"{tmp_path}: cannot be opened"
 
 
+@pytest.mark.parametrize("name", ["truth.sqlite3", "truth.sqlite3-wal", "truth.sqlite3-shm"])
+async def test_a_file_that_may_not_be_written(
+    graph: SQLiteGraph, path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    await graph.close()
+    other = SQLiteGraph(path)
+    await other.open()
+    unwritable = path.with_name(name)
+    assert unwritable.exists()
+    # What access(2) says to everybody but root, who may write all files and often runs the tests.
+    may = os.access
+    monkeypatch.setattr(os, "access", lambda file, mode: may(file, mode) and Path(file) != unwritable)
+    assert await refused(path) == f"{unwritable}: cannot be read and written: permission denied"
+    await other.close()
+
+
 async def test_an_old_sqlite(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(truth_file, "MINIMUM_SQLITE", (99, 0, 0))
     assert (await refused(path)).startswith("SQLite 3.37 or newer is needed")
@@ -116,7 +132,7 @@ async def test_a_migration_that_fails_leaves_nothing(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(truth_file.MIGRATIONS, tmp_path / "migrations")
-    (tmp_path / "migrations" / "0002_half.sql").write_text("CREATE TABLE half (id INTEGER);\nSELECT broken;\n")
+    (tmp_path / "migrations" / "9999_half.sql").write_text("CREATE TABLE half (id INTEGER);\nSELECT broken;\n")
     monkeypatch.setattr(truth_file, "MIGRATIONS", tmp_path / "migrations")
     with pytest.raises(sqlite3.OperationalError, match="broken"):
         await SQLiteGraph(path).open()
@@ -124,7 +140,7 @@ async def test_a_migration_that_fails_leaves_nothing(
     assert connection.execute("PRAGMA user_version").fetchone() == (0,)
     assert connection.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,)
     connection.close()
-    (tmp_path / "migrations" / "0002_half.sql").write_text("CREATE TABLE whole (id INTEGER);\n")
+    (tmp_path / "migrations" / "9999_half.sql").write_text("CREATE TABLE whole (id INTEGER);\n")
     graph = SQLiteGraph(path)
     await graph.open()
     await graph.close()
