@@ -14,6 +14,8 @@ import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
+from server.bounded_http import BoundedHTTP
+
 log = structlog.get_logger(__name__)
 
 BACKLOG = 2048
@@ -70,7 +72,7 @@ async def serve_app(app: ASGIApp, sock: socket.socket, *, on_started: Callable[[
     """Serve until SIGINT or SIGTERM, then let requests in flight finish."""
     config = uvicorn.Config(
         app,
-        http="httptools",
+        http=BoundedHTTP,
         ws="websockets-sansio",
         loop="none",
         lifespan="off",
@@ -97,7 +99,7 @@ async def serve_beside(app: ASGIApp, sock: socket.socket) -> AsyncIterator[None]
     """Serve a second application for as long as the context is open; signals are none of its business."""
     config = uvicorn.Config(
         app,
-        http="httptools",
+        http=BoundedHTTP,
         ws="none",
         loop="none",
         lifespan="off",
@@ -182,16 +184,20 @@ class WebProcesses:
         descriptors = (self._socket.fileno(), lifeline)
         while True:
             # A session of its own: Ctrl-C reaches the parent alone, which then stops the children in order.
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                *self._arguments,
-                str(number),
-                *map(str, descriptors),
-                pass_fds=descriptors,
-                start_new_session=True,
-            )
-            self._processes.add(process)
-            code = await process.wait()
-            self._processes.discard(process)
-            log.error("web_process_died", pid=process.pid, exit_code=code)
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    sys.executable,
+                    *self._arguments,
+                    str(number),
+                    *map(str, descriptors),
+                    pass_fds=descriptors,
+                    start_new_session=True,
+                )
+            except OSError as error:  # no process, memory or descriptor to be had just now: the others serve on
+                log.error("web_process_not_started", reason=str(error))
+            else:
+                self._processes.add(process)
+                code = await process.wait()
+                self._processes.discard(process)
+                log.error("web_process_died", pid=process.pid, exit_code=code)
             await asyncio.sleep(RESTART_SECONDS)

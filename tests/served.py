@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import uvicorn
 
+from server.bounded_http import BoundedHTTP
 from tests.waiting import until
 
 
@@ -35,7 +36,7 @@ async def serve() -> AsyncIterator[Serve]:
         config = uvicorn.Config(
             app,
             port=0,
-            http="httptools",
+            http=BoundedHTTP,
             ws="websockets-sansio",
             loop="none",
             lifespan="off",
