@@ -31,18 +31,19 @@ _BEGIN = """
     MERGE (locked:HeadcountWriter {id: $writer}) SET locked.id = locked.id
     WITH DISTINCT coalesce(t.fanout_max_friends, 0) AS fanout_max_friends
     MATCH (w:HeadcountWriter {id: $writer}) WHERE coalesce(w.turn, 0) < $turn
-    SET w.turn = $turn, w.done = $turn, w.at = $now
+    SET w.turn = $turn, w.done = $turn, w.at = timestamp()
     RETURN fanout_max_friends
 """
 _SETTLE = """
     MERGE (locked:HeadcountWriter {id: $writer}) SET locked.id = locked.id
     WITH DISTINCT 1 AS locked
     MATCH (w:HeadcountWriter {id: $writer})
-    SET w.turn = $turn, w.at = $now
+    SET w.turn = $turn, w.at = timestamp()
     RETURN w.done
 """
 _READ_TRUTH_ID = "MATCH (t:HeadcountTruth {only: 1}) RETURN t.id"
-_LEAVE = "MATCH (w:HeadcountWriter) WHERE w.id = $writer OR w.at < $forgotten DETACH DELETE w"
+# By the server's clock alone: a process whose clock is ahead would drop the nodes of others that write.
+_LEAVE = "MATCH (w:HeadcountWriter) WHERE w.id = $writer OR w.at < timestamp() - $kept DETACH DELETE w"
 
 
 class Committed(NamedTuple, Generic[Answer]):
@@ -90,8 +91,7 @@ class Writer:
     async def leave(self) -> None:
         """Remove the writer's node, and those that others left behind."""
         if self._turn:
-            forgotten = int(self._clock() * 1000) - FORGOTTEN_MS
-            await self._database.run(_LEAVE, writer=self._id, forgotten=forgotten)
+            await self._database.run(_LEAVE, writer=self._id, kept=FORGOTTEN_MS)
 
     async def _alone(self, work: Callable[[Transaction], Awaitable[Answer]]) -> Committed[Answer]:
         async with self._one_at_a_time:
@@ -115,7 +115,7 @@ class Writer:
             await session.begin_transaction(timeout=self._query_seconds) as begun,
         ):
             transaction = Transaction(begun, now_ms, self._ids)
-            begin = {"truth": self.truth_id, "writer": self._id, "turn": attempt.turn, "now": now_ms}
+            begin = {"truth": self.truth_id, "writer": self._id, "turn": attempt.turn}
             begun_rows = await transaction.run(_BEGIN, **begin)
             if not begun_rows:
                 await self._check_truth(transaction)
@@ -152,7 +152,7 @@ class Writer:
         now_ms = int(self._clock() * 1000)
         async with self._database.session() as session, await session.begin_transaction(timeout=QUERY_SECONDS) as begun:
             transaction = Transaction(begun, now_ms, self._ids)
-            ((done,),) = await transaction.run(_SETTLE, writer=self._id, turn=self._next_turn(), now=now_ms)
+            ((done,),) = await transaction.run(_SETTLE, writer=self._id, turn=self._next_turn())
             await begun.commit()
         return done or 0
 

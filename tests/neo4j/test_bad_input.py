@@ -5,21 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 
-import neo4j
 import pytest
 
 from graph.neo4j import Neo4jGraph
 from graph.social_graph import GameRow, TruthReplacedError, TruthUnavailableError, TruthUnreachableError
 from tests.contract.truths import add_games
-from tests.neo4j.conftest import make_graph
+from tests.neo4j.conftest import cypher, make_graph
 from tests.neo4j.proxy import LossyWire
 from tests.neo4j.server import Access, free_port
-
-
-def cypher(access: Access, text: str, **parameters: object) -> list[list[object]]:
-    with neo4j.GraphDatabase.driver(access.uri, auth=(access.user, access.password)) as driver:
-        records, _, _ = driver.execute_query(text, parameters, database_=access.database)
-        return [record.values() for record in records]
 
 
 async def refused(graph: Neo4jGraph) -> str:
@@ -112,7 +105,7 @@ async def test_somebody_elses_data_is_never_touched(access: Access) -> None:
     names = cypher(access, "SHOW CONSTRAINTS YIELD name, labelsOrTypes RETURN name, labelsOrTypes")
     ours = [(name, labels) for name, labels in names if str(name).startswith("headcount_")]
     assert len(ours) >= 6
-    assert all(str(label).startswith("Headcount") for _, labels in ours for label in labels)  # type: ignore[attr-defined]  # a list
+    assert all(str(label).startswith("Headcount") for _, labels in ours for label in labels)
     cypher(access, "MATCH (n) WHERE n:User OR n:Game DETACH DELETE n")
 
 

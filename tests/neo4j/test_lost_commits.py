@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from graph.neo4j import Neo4jGraph
 from graph.social_graph import ChangeKind, Friendship, RecordedPlay, TruthUnavailableError
 from tests.contract.truths import add_games, unpack
-from tests.neo4j.conftest import make_graph
+from tests.neo4j.conftest import cypher, make_graph
 from tests.neo4j.proxy import Fault, LossyWire
 from tests.neo4j.server import Access
 from tests.waiting import until
@@ -168,3 +169,21 @@ async def test_a_cancelled_caller_kills_no_connection(lossy: Neo4jGraph, wire: L
     assert (await lossy.record_play(7, 30)).first is False
     assert unpack((await lossy.play_logs([7]))[7]) == list(range(1, 31))
     assert wire.alive == wire.accepted
+
+
+async def test_a_process_whose_clock_is_ahead_drops_nobody_elses_node(access: Access) -> None:
+    """By the server's clock: without its node, whether a writer's lost commit was kept could not be read."""
+    graph = make_graph(access)
+    await graph.open()
+    await add_games(graph, 1)
+    ahead = make_graph(access, clock=lambda: time.time() + 400 * 86_400)
+    await ahead.open()
+    await ahead.record_play(1, 1)
+    days_ago = "MATCH (w:HeadcountWriter) RETURN max(timestamp() - w.at) / 86400000"
+    assert cypher(access, days_ago) == [[0]]
+    await ahead.close()
+    assert cypher(access, "MATCH (w:HeadcountWriter) RETURN count(w)") == [[1]]
+    cypher(access, 'CREATE (:HeadcountWriter {id: "killed", turn: 1, at: timestamp() - 8 * 86400000})')
+    cypher(access, 'CREATE (:HeadcountWriter {id: "at work", turn: 1, at: timestamp() - 6 * 86400000})')
+    await graph.close()
+    assert cypher(access, "MATCH (w:HeadcountWriter) RETURN w.id") == [["at work"]]
