@@ -42,7 +42,7 @@ async def test_what_follows_the_opening_is_done_once_each_when_the_truth_goes_aw
     async def job() -> None:
         began.set()
 
-    waiting = asyncio.create_task(beginning.before(job)())
+    waiting = asyncio.ensure_future(beginning.before(job)())
     await beginning.run()
     await waiting
     assert began.is_set()
