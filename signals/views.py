@@ -11,7 +11,7 @@ done or not, and repeating it is harmless.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -34,6 +34,7 @@ EVICTIONS_A_CALL = 50
 DEAD_BUILD_SECONDS = 10.0
 
 _OFF = 0
+_OUTCOMES = {outcome.value: outcome for outcome in Outcome}  # by the number that scripts answer
 _HALF_MOVED = (TryAgainError, AskError, MovedError)  # what a slot on its way to another node answers
 _TRY_AGAIN_SECONDS = (0.01, 0.03, 0.1, 0.3)
 
@@ -193,27 +194,25 @@ class FriendViews:
         places: dict[int, list[int]] = defaultdict(list)
         for place, update in enumerate(updates):
             places[shard_of(update.viewer_id)].append(place)
-        parts = [
-            in_shard[start : start + UPDATES_A_CALL]
-            for in_shard in places.values()
-            for start in range(0, len(in_shard), UPDATES_A_CALL)
-        ]
+        parts: list[list[int]] = []
+        for in_shard in places.values():
+            in_shard.sort(key=lambda place: updates[place].viewer_id)  # those of one view together, in their order
+            parts += [in_shard[start : start + UPDATES_A_CALL] for start in range(0, len(in_shard), UPDATES_A_CALL)]
         replies = await _all([self._apply_part([updates[place] for place in part]) for part in parts])
         outcomes = [Outcome.NOT_RESIDENT] * len(updates)
         for part, reply in zip(parts, replies, strict=True):
             for place, outcome in zip(part, reply, strict=True):
-                outcomes[place] = Outcome(outcome)
+                outcomes[place] = _OUTCOMES[outcome]
         return outcomes
 
     async def _apply_part(self, updates: Sequence[Update]) -> Reply:
-        tags = [view_keys.tag(update.viewer_id) for update in updates]
-        keys: list[Argument] = [f"st:{tag}" for tag in tags]
-        keys += [f"ec:{tag}" for tag in tags]
-        keys += [f"fp:{tag}:{update.number & 63}" for tag, update in zip(tags, updates, strict=True)]
-        keys += [f"dt:{tag}" for tag in tags]
+        sizes = Counter([update.viewer_id for update in updates])  # in the order of the updates, which are sorted by it
+        tags = {viewer_id: view_keys.tag(viewer_id) for viewer_id in sizes}
+        keys: list[Argument] = [f"{name}:{tag}" for name in ("st", "ec", "dt") for tag in tags.values()]
+        keys += [f"fp:{tags[update.viewer_id]}:{update.number & 63}" for update in updates]
         entries: dict[tuple[int, int, int], int] = {}
         places = bytes([entries.setdefault(update[1:], len(entries)) for update in updates])
-        args: list[Argument] = [places]
+        args: list[Argument] = [bytes(sizes.values()), places]
         for owner_id, ordinal, number in entries:
             args += (owner_id, ordinal, number >> 6)
         return await self._run(self._apply, shard_of(updates[0].viewer_id), keys, args)
