@@ -11,7 +11,7 @@ done or not, and repeating it is harmless.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -23,11 +23,14 @@ from signals.outcome import BuildResult, BuildStatus, Outcome
 from signals.redis import Argument, Reply, Script, SharedRedis, script
 from signals.shards import SHARDS, shard_of
 from signals.view import View, checked_version, decode_view, encode_view, packed_numbers
+from signals.view_update import Update, encode_updates
 
 __all__ = ["BuildResult", "BuildStatus", "FriendViews", "Outcome", "Page", "Update"]
 
-#: Updates one APPLY carries: some 800 keys, about a millisecond of Redis. At most 256: entries are told by one byte.
+#: Updates one APPLY carries: some 800 keys at most, about two milliseconds of Redis. At most 255: they are told by a byte.
 UPDATES_A_CALL = 200
+#: Entries of a log one CATCHUP carries: some milliseconds of Redis.
+ENTRIES_A_CALL = 2_000
 #: Views one EVICT carries: 68 keys each.
 EVICTIONS_A_CALL = 50
 #: A build older than this counts as dead, and another builder may take over.
@@ -37,15 +40,6 @@ _OFF = 0
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}  # by the number that scripts answer
 _HALF_MOVED = (TryAgainError, AskError, MovedError)  # what a slot on its way to another node answers
 _TRY_AGAIN_SECONDS = (0.01, 0.03, 0.1, 0.3)
-
-
-class Update(NamedTuple):
-    """Entry `ordinal` (1, 2, 3 …) of the owner's log is game `number`; to be counted in the viewer's view."""
-
-    viewer_id: int
-    owner_id: int
-    ordinal: int
-    number: int
 
 
 class Page(NamedTuple):
@@ -206,15 +200,7 @@ class FriendViews:
         return outcomes
 
     async def _apply_part(self, updates: Sequence[Update]) -> Reply:
-        sizes = Counter([update.viewer_id for update in updates])  # in the order of the updates, which are sorted by it
-        tags = {viewer_id: view_keys.tag(viewer_id) for viewer_id in sizes}
-        keys: list[Argument] = [f"{name}:{tag}" for name in ("st", "ec", "dt") for tag in tags.values()]
-        keys += [f"fp:{tags[update.viewer_id]}:{update.number & 63}" for update in updates]
-        entries: dict[tuple[int, int, int], int] = {}
-        places = bytes([entries.setdefault(update[1:], len(entries)) for update in updates])
-        args: list[Argument] = [bytes(sizes.values()), places]
-        for owner_id, ordinal, number in entries:
-            args += (owner_id, ordinal, number >> 6)
+        keys, args = encode_updates(updates)
         return await self._run(self._apply, shard_of(updates[0].viewer_id), keys, args)
 
     async def edge(
@@ -256,10 +242,21 @@ class FriendViews:
         Returns:
             PAST_LOG_END: this log was read before others counted more of it, or the view is not of this truth. Evict.
         """
+        length = len(log) // 4
+        before, applied = max(0, length - ENTRIES_A_CALL), False  # a cursor mostly stands close to the end
+        while True:
+            part = log[4 * before : 4 * (before + ENTRIES_A_CALL)]
+            outcome, *cursor = await self._catch_up_part(viewer_id, owner_id, part, before, length)
+            applied = applied or outcome == Outcome.APPLIED
+            if not cursor or cursor[0] >= length:
+                return Outcome.APPLIED if applied and cursor else Outcome(outcome)
+            before = cursor[0]
+
+    async def _catch_up_part(self, viewer_id: int, owner_id: int, part: bytes, before: int, length: int) -> Reply:
         tag = view_keys.tag(viewer_id)
-        bucket_keys, buckets = view_keys.buckets_of_log(tag, log)
+        bucket_keys, buckets = view_keys.buckets_of_log(tag, part)
         keys: list[Argument] = [f"st:{tag}", f"ec:{tag}", f"dt:{tag}", *bucket_keys]
-        return Outcome(await self._run(self._catch_up, shard_of(viewer_id), keys, [owner_id, log, buckets]))
+        return await self._run(self._catch_up, shard_of(viewer_id), keys, [owner_id, part, buckets, before, length])
 
     # Who is read
 
