@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from redis.exceptions import AskError, MovedError, TryAgainError
 
@@ -22,15 +21,16 @@ from signals.fence import Fence
 from signals.outcome import BuildResult, BuildStatus, Outcome
 from signals.redis import Argument, Reply, Script, SharedRedis, script
 from signals.shards import SHARDS, shard_of
-from signals.view import View, checked_version, decode_view, encode_view, packed_numbers
+from signals.view import View, checked_version, decode_view, encode_view
+from signals.view_page import Page, decode_page, encode_page
 from signals.view_update import Update, encode_updates
 
 __all__ = ["BuildResult", "BuildStatus", "FriendViews", "Outcome", "Page", "Update"]
 
-#: Updates one APPLY carries: some 800 keys at most, about two milliseconds of Redis. At most 255: they are told by a byte.
+#: Updates one APPLY carries: 800 keys at most, two milliseconds of Redis. At most 255: they are told by one byte.
 UPDATES_A_CALL = 200
-#: Entries of a log one CATCHUP carries: some milliseconds of Redis.
-ENTRIES_A_CALL = 2_000
+#: Entries of a log one CATCHUP carries: some milliseconds of Redis, where they go into buckets of hundreds of games.
+ENTRIES_A_CALL = 1_000
 #: Views one EVICT carries: 68 keys each.
 EVICTIONS_A_CALL = 50
 #: A build older than this counts as dead, and another builder may take over.
@@ -40,13 +40,6 @@ _OFF = 0
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}  # by the number that scripts answer
 _HALF_MOVED = (TryAgainError, AskError, MovedError)  # what a slot on its way to another node answers
 _TRY_AGAIN_SECONDS = (0.01, 0.03, 0.1, 0.3)
-
-
-class Page(NamedTuple):
-    """Counts in the order asked, and how far the view has the logs of the friends whose plays are pulled."""
-
-    counts: Sequence[int]
-    pull_cursors: dict[int, int]
 
 
 class FriendViews:
@@ -83,21 +76,12 @@ class FriendViews:
             viewer_id: who looks.
             numbers: game numbers, a few thousand at most.
         """
-        tag = view_keys.tag(viewer_id)
-        prefix = f"fp:{tag}:"
-        keys: list[Argument] = [f"st:{tag}", f"pl:{tag}", f"ec:{tag}"]
-        keys += [f"{prefix}{number & 63}" for number in numbers]
-        fields = ",".join([str(number >> 6) for number in numbers])
+        keys, args = encode_page(viewer_id, numbers)
         try:
-            reply = await self._redis.run(self._page, keys, [fields])
+            reply = await self._redis.run(self._page, keys, args)
         except _HALF_MOVED:
             return None
-        if reply is None:
-            return None
-        return Page(
-            packed_numbers(len(numbers)).unpack(reply[0]),
-            {int(reply[i]): reply[i + 1] for i in range(1, len(reply), 2)},
-        )
+        return None if reply is None else decode_page(reply, len(numbers))
 
     async def view(self, viewer_id: int) -> View | None:
         """Everything of one view at one moment, for audits and tests; None where there is none."""

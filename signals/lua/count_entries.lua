@@ -42,62 +42,73 @@ local function fields_by_bucket(log, first, last)
   return in_bucket
 end
 
-local function count_few(key, fields, step)
-  local counts, kept, gone = call('HMGET', key, unpack(fields)), {}, {}
+-- Writes what became of some fields: their counts as text, nil where the count came to 0.
+local function write_fields(key, fields, counts)
+  local kept, gone = {}, {}
   for i = 1, #fields do
-    local now = (counts[i] or 0) + step
-    if now > 0 then
-      kept[#kept + 1] = fields[i]
-      kept[#kept + 1] = text(now)
+    local field = fields[i]
+    local count = counts[field]
+    if count then
+      kept[#kept + 1] = field
+      kept[#kept + 1] = count
     else
-      gone[#gone + 1] = fields[i]
+      gone[#gone + 1] = field
     end
   end
   write('HSET', key, kept)
   write('HDEL', key, gone)
 end
 
+local function count_few(key, fields, step)
+  local were, counts = call('HMGET', key, unpack(fields)), {}
+  for i = 1, #fields do
+    local now = (were[i] or 0) + step
+    if now > 0 then counts[fields[i]] = text(now) end
+  end
+  write_fields(key, fields, counts)
+end
+
 local function count_many(key, fields, step)
-  local all, counts = call('HGETALL', key), {}
+  local all, counts, gone = call('HGETALL', key), {}, 0
   for i = 1, #all, 2 do counts[all[i]] = all[i + 1] end
-  local kept, gone = {}, {}
   for i = 1, #fields do
     local field = fields[i]
     local now = (counts[field] or 0) + step
-    counts[field] = now > 0 and text(now) or nil
     if now > 0 then
-      kept[#kept + 1] = field
-      kept[#kept + 1] = text(now)
+      counts[field] = text(now)
     else
-      gone[#gone + 1] = field
+      counts[field] = nil
+      gone = gone + 1
     end
   end
-  if #all / 2 - #gone < #gone then
-    kept, gone = {}, {}
+  if #all / 2 - gone < gone then
+    local kept, size = {}, 0
     for i = 1, #all, 2 do
-      local field = all[i]
-      if counts[field] then
-        kept[#kept + 1] = field
-        kept[#kept + 1] = counts[field]
+      local count = counts[all[i]]
+      if count then
+        kept[size + 1], kept[size + 2] = all[i], count
+        size = size + 2
       end
     end
     call('DEL', key)
+    write('HSET', key, kept)
+  else
+    write_fields(key, fields, counts)
   end
-  write('HSET', key, kept)
-  write('HDEL', key, gone)
 end
 
 local function count_entries(log, first, last, buckets, key, step)
   local in_bucket = fields_by_bucket(log, first, last)
   for i = 1, #buckets do
     local fields, bucket_key = in_bucket[string.byte(buckets, i)], KEYS[key + i - 1]
-    if fields then
-      local few = #fields < 8 or 4 * #fields < call('HLEN', bucket_key) and #fields < 4000
-      if few then
-        count_few(bucket_key, fields, step)
-      else
-        count_many(bucket_key, fields, step)
-      end
+    if not fields then
+      -- nothing from `first` on
+    elseif #fields == 1 and step == 1 then
+      call('HINCRBY', bucket_key, fields[1], '1')
+    elseif #fields < 8 or 4 * #fields < call('HLEN', bucket_key) and #fields < 4000 then
+      count_few(bucket_key, fields, step)
+    else
+      count_many(bucket_key, fields, step)
     end
   end
 end

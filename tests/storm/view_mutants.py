@@ -50,7 +50,7 @@ _MUTANTS = [
     Mutant("apply checks that no entry is left out", "_apply", "elseif cursor < ordinal - 1 then", "elseif false then"),
     Mutant(
         "apply marks dirty what is being built", "_apply",
-        "call('SADD', KEYS[2 * n + i], ARGV[3 + 3 * byte(entries, update)])", "",
+        "call('SADD', keys[2 * n + i], ARGV[3 + 3 * byte(entries, update)])", "",
     ),
     Mutant("apply leaves alone what is off", "_apply", "if seen == 0 then", "if not row then"),
     Mutant("catch-up begins at the cursor", "_catch_up", "part, cursor - before + 1, size", "part, 1, size"),
