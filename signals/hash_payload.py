@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 _HASH = b"\x04"  # RDB_TYPE_HASH: pairs of strings, in every version of the format
 _VERSION = (10).to_bytes(2, "little")  # that of Redis 7.0; later ones read it too
 _POLYNOMIAL = 0x95AC9329AC4BC9B5  # 64 bits, "Jones", reflected; begins with 0 and ends as it is
-_BLOCK = 256
+_BLOCK = 256  # bytes
+_LONGEST = 63
 
 
 def hash_payloads(hashes: Sequence[Sequence[bytes]]) -> list[bytes]:
@@ -51,7 +52,13 @@ def crc64(texts: Sequence[bytes]) -> list[bytes]:
 
 
 def packed_text(text: bytes) -> bytes:
-    """A field or value after its length, which is 63 bytes at most: beyond, the length takes more than one byte."""
+    """A field or value after its length.
+
+    Raises:
+        ValueError: it is longer than 63 bytes; beyond, the length takes more than one byte.
+    """
+    if len(text) > _LONGEST:
+        raise ValueError(f"a field or value of a hash has {_LONGEST} bytes at most here, not {len(text)}")
     return b"%c%b" % (len(text), text)
 
 

@@ -34,3 +34,9 @@ def test_an_empty_hash_has_no_payload_and_spoils_none_beside_it() -> None:
     pairs = [packed_number(1), packed_number(2)]
     assert hash_payloads([[], pairs, []]) == [b"", *hash_payloads([pairs]), b""]
     assert hash_payloads([]) == []
+
+
+def test_a_text_whose_length_needs_two_bytes_is_refused() -> None:
+    assert packed_text(b"a" * 63) == b"?" + b"a" * 63
+    with pytest.raises(ValueError, match="63 bytes at most here, not 64"):
+        packed_text(b"a" * 64)
