@@ -1,7 +1,7 @@
 """Whole hashes as Redis's RESTORE takes them.
 
 HSET looks for each field in a listpack before it appends it, so that filling one costs the square of its size. RESTORE
-knows that a hash names no field twice: a view of 16,000 games is written in a tenth of the time.
+knows that a hash names no field twice: a view of 5,000 friends and 16,000 games is written in a fifth of the time.
 
 The format is that of DUMP (https://redis.io/commands/dump, rdb.c and crc64.c of Redis): a type, the number of pairs,
 each field and value after its length, the version of the format, and a CRC of all this. Redis makes a listpack or a
