@@ -17,7 +17,7 @@ import numpy
 from numpy.typing import NDArray
 
 _HASH = b"\x04"  # RDB_TYPE_HASH: pairs of strings, in every version of the format
-_VERSION = (10).to_bytes(2, "little")  # that of Redis 7.0; later ones read it too
+_VERSION = (9).to_bytes(2, "little")  # that of Redis 5 to 6.2; later ones read it too
 _POLYNOMIAL = 0x95AC9329AC4BC9B5  # 64 bits, "Jones", reflected; begins with 0 and ends as it is
 _BLOCK = 256  # bytes
 _LONGEST = 63
