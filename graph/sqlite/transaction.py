@@ -27,6 +27,11 @@ class Transaction:
         kind = ChangeKind.EDGE.value  # a plain str: sqlite3 looks for an adapter of any other
         self._told += [(kind, low, high, 0, 0) for low, high in pairs]
 
+    def tell_logs(self, user_ids: Iterable[int]) -> None:
+        """Add an outbox row for each log that grew."""
+        kind = ChangeKind.LOG.value
+        self._told += [(kind, user_id, 0, 0, 0) for user_id in user_ids]
+
     def write_outbox(self) -> bool:
         """Write the outbox rows. Returns whether there were any."""
         if not self._told:
