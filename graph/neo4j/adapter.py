@@ -123,7 +123,9 @@ class Neo4jGraph:
 
     async def catalogue(self, since: int = 0) -> Catalogue:
         count_query()
-        return await games.read_catalogue(self._database, self._truth_id, since)
+        catalogue = await games.read_catalogue(self._database, self._truth_id, since)
+        self._numbers.learn(catalogue.changed)
+        return catalogue
 
     async def save_users(self, rows: Sequence[UserRow]) -> None:
         await self._write(lambda transaction: users.save_users(transaction, rows))
