@@ -61,11 +61,11 @@ class InFlight:
                 if not await watch.goes_on(("outbox", len(left))):
                     return False
                 rows = await self._graph.outbox(ROWS_AT_ONCE)
-                waiting = {_change_of(row) for row in rows}
+                there = {_change_of(row) for row in rows}
                 if len(rows) < ROWS_AT_ONCE:
-                    left &= waiting
+                    left &= there
                 else:  # what took the place of a row may stand behind those that were looked at
-                    left = {change for change in left if change in waiting or change[0] is ChangeKind.LOG}
+                    left = {change for change in left if change in there or change[0] is ChangeKind.LOG}
             if all_known:
                 break
         ends = await self._progress.ends()

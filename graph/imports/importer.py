@@ -201,7 +201,7 @@ class _FileImport:
         if key is not None:
             # Neighbours in the store are written together: a batch changes a tenth of the pages that it would change in
             # the order of the file, and a user of whom there are many rows is met once.
-            good.sort(key=lambda row: key(row.imported))  # type: ignore[arg-type]  # not None: see above
+            good.sort(key=lambda row: key(row.imported))
         start = 0
         while start < len(good):
             batch = good[start : start + self._batch_rows]

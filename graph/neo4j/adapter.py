@@ -246,9 +246,10 @@ class Neo4jGraph:
                     writer.truth_id = self._truth_id
                 await self._writer.transaction(partial(friendships.set_limit, most=self._fanout_max_friends))
             except TruthUnreachableError:
-                if loop.time() > deadline:
+                wait = waits.pop(0) if len(waits) > 1 else waits[0]
+                if loop.time() + wait > deadline:
                     raise
-                await asyncio.sleep(waits.pop(0) if len(waits) > 1 else waits[0])
+                await asyncio.sleep(wait)
             else:
                 return
 

@@ -168,7 +168,7 @@ async def set_limit(transaction: Transaction, most: int) -> None:
     await transaction.run(_SET_LIMIT, most=most)
     ((user_ids,),) = await transaction.run(_FIND_CONCERNED, most=most)
     users = await lock_users(transaction, user_ids)
-    await _set_pull_flags(transaction, most, dict(users))
+    await _set_pull_flags(transaction, most, {user_id: (user.state, user.friends) for user_id, user in users.items()})
 
 
 async def read_friends(database: Database, user_ids: Collection[int]) -> dict[int, list[int]]:

@@ -24,8 +24,8 @@ READER_CACHE_KIB = 16_384
 #: A play changes a row here and a row there, and each costs its whole page in the WAL: half of SQLite's usual page is a
 #: third more plays a second (11,800 against 8,700 among 20,000 users), and still holds a log of 400 games.
 PAGE_BYTES = 2_048
-#: The WAL is copied back into the file when it is this long (32 MB), by whoever commits. A page that changed often since
-#: then is copied once.
+#: The WAL is copied back into the file when it is this long (32 MB), by whoever commits. A page that changed often
+#: since then is copied once.
 AUTOCHECKPOINT_PAGES = 16_000
 
 

@@ -1,4 +1,4 @@
-"""The outbox in SQLite: an import tells once of a log that grows batch after batch, and no row with a mark is touched."""
+"""The outbox in SQLite: an import tells once of a log that grows batch by batch; no row with a mark is touched."""
 
 from __future__ import annotations
 
