@@ -22,15 +22,15 @@ OnError: TypeAlias = Literal["stop", "skip"]
 BATCH_SECONDS = 0.02
 #: A busy machine stretches a batch without its rows being at fault, and smaller batches would only load it more: the
 #: clock counts by this share where it exceeds the processor's time.
-CLOCK_SHARE = 0.25
+CLOCK_SHARE = 0.15
 FIRST_BATCH_ROWS = 500
 #: Below this a batch's fixed price (a synced commit) outweighs its rows.
-MIN_BATCH_ROWS = 500
+MIN_BATCH_ROWS = 1_000
 MAX_BATCH_ROWS = 20_000
 
 #: What is read ahead and put in the order of its keys, before it is written batch after batch: so much as is written in
 #: this time, since an import that is asked to stop finishes it.
-STRETCH_SECONDS = 1.0
+STRETCH_SECONDS = 2.0
 MAX_STRETCH_ROWS = 50_000
 
 
