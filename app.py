@@ -67,6 +67,8 @@ from workers.supervisor import Supervisor
 log = structlog.get_logger(__name__)
 
 CATALOGUE_REFRESH_SECONDS = 2.0
+#: How long a truth that does not answer is waited for before pages are served without it.
+TRUTH_START_SECONDS = 1.0
 #: How long a start waits for the first live totals before it serves without them.
 FIRST_TOTALS_SECONDS = 2.0
 
@@ -88,7 +90,7 @@ class Application:
         self.settings = settings
         self.options = options
         self.tokens = tokens
-        self.graph = choose_truth(settings)
+        self.graph = choose_truth(settings, start_seconds=TRUTH_START_SECONDS)
         self.redis = SharedRedis(connect(redis_url, client_name="headcount"))
         # Consumers wait up to a second for an event, so their connections are patient.
         self._events_client = connect(redis_url, client_name="headcount-events", timeout_seconds=5.0)

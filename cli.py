@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import json
 import re
 import signal
@@ -169,6 +170,7 @@ async def _import(settings: Settings, files: dict[KindName, Path], on_error: OnE
     from graph.imports.tables import TableError
     from workers.command_stores import command_graph
 
+    gc.set_threshold(50_000, 20, 100)  # rows make no cycles: looking for them among those read ahead took a third
     folder = DataFolder(settings.data_dir)
     folder.prepare()
     console = Console(stderr=True)

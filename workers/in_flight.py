@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from events.event_progress import EventProgress
-from graph.social_graph import SocialGraph
+from graph.social_graph import ChangeKind, OutboxRow, SocialGraph
 
 #: Rows of the outbox looked at at once. Where more wait, the rest is looked at when these have gone.
 ROWS_AT_ONCE = 10_000
@@ -54,13 +54,18 @@ class InFlight:
         clock = self._clock or asyncio.get_running_loop().time
         watch = _Watch(self._patience_seconds, self._longest_seconds, clock)
         while True:
-            rows = [row.id for row in await self._graph.outbox(ROWS_AT_ONCE)]
-            all_known, left = len(rows) < ROWS_AT_ONCE, set(rows)
+            rows = await self._graph.outbox(ROWS_AT_ONCE)
+            all_known, left = len(rows) < ROWS_AT_ONCE, {_change_of(row) for row in rows}
             # A row leaves the outbox once it is in the log: first the one, then the other.
             while left:
                 if not await watch.goes_on(("outbox", len(left))):
                     return False
-                left &= {row.id for row in await self._graph.outbox(ROWS_AT_ONCE)}
+                rows = await self._graph.outbox(ROWS_AT_ONCE)
+                there = {_change_of(row) for row in rows}
+                if len(rows) < ROWS_AT_ONCE:
+                    left &= there
+                else:  # what took the place of a row may stand behind those that were looked at
+                    left = {change for change in left if change in there or change[0] is ChangeKind.LOG}
             if all_known:
                 break
         ends = await self._progress.ends()
@@ -68,6 +73,11 @@ class InFlight:
             if not await watch.goes_on(tuple(waiting)):
                 return False
         return True
+
+
+def _change_of(row: OutboxRow) -> tuple[ChangeKind, int]:
+    """What is waited for: the row, but for a log, of which a later row may take the place of the one that waits."""
+    return row.kind, row.user_id if row.kind is ChangeKind.LOG else row.id
 
 
 class _Watch:

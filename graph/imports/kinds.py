@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from operator import attrgetter
+from typing import Any, Literal, TypeAlias
 
+from graph.import_rules import LATEST_MS
 from graph.imports.tables import Row, Table
 from graph.imports.values import BadValueError, read_id, read_image_url, read_name, read_time, shown
 from graph.social_graph import FriendshipRow, GameRow, PlayRow, UserRow
@@ -31,13 +33,17 @@ class BadRowError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of file. `read` makes a row of the truth from the fields of these columns."""
+    """A kind of file. `read` makes a row of the truth from the fields of these columns.
+
+    `key` is what rows lie by in the truth; None where they are to be written in the order of the file.
+    """
 
     name: KindName
     required: tuple[str, ...]
     ids: tuple[str, ...]
     optional: tuple[str, ...]
     read: Callable[[Cells], ImportedRow]
+    key: Callable[[Any], Any] | None = None
 
 
 class Cells:
@@ -82,12 +88,21 @@ def _play(cells: Cells) -> PlayRow:
     return PlayRow(user_id, game_id, read_time(cells.get("played_at"), cells.now_seconds))
 
 
+def _by_ids(row: FriendshipRow) -> tuple[int, int]:
+    return (row.user_id, row.friend_id) if row.user_id < row.friend_id else (row.friend_id, row.user_id)
+
+
+def _by_user_and_time(row: PlayRow) -> tuple[int, int]:
+    """A user's plays in the order of their times; those without one are of the moment when they are written."""
+    return row.user_id, LATEST_MS if row.played_at_ms is None else row.played_at_ms
+
+
 #: In the order in which they are imported: what names others comes after what it names.
 KINDS: tuple[Kind, ...] = (
     Kind("games", ("game_id", "name"), ("game_id",), ("image_url",), _game),
-    Kind("users", ("user_id",), ("user_id",), ("name",), _user),
-    Kind("friends", ("user_id", "friend_id"), ("user_id", "friend_id"), (), _friendship),
-    Kind("plays", ("user_id", "game_id"), ("user_id", "game_id"), ("played_at",), _play),
+    Kind("users", ("user_id",), ("user_id",), ("name",), _user, attrgetter("id")),
+    Kind("friends", ("user_id", "friend_id"), ("user_id", "friend_id"), (), _friendship, _by_ids),
+    Kind("plays", ("user_id", "game_id"), ("user_id", "game_id"), ("played_at",), _play, _by_user_and_time),
 )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TextIO
 
 from graph.imports.kinds import BadRowError
-from graph.imports.tables import Row, Table
+from graph.imports.tables import Table
 
 LINE_COLUMN = "rejected_line"
 RULE_COLUMN = "rejected_rule"
@@ -32,14 +32,14 @@ class Rejects:
         self._table = table
         self._file: TextIO | None = None
 
-    def write(self, row: Row, bad: BadRowError) -> None:
-        """Write one row.
+    def write(self, line: int, text: str, bad: BadRowError) -> None:
+        """Write one row, by the line that it starts on and its text in the file.
 
         Raises:
             RejectsError: neither folder can be written, or the disk is full.
         """
         rule = bad.rule if bad.column is None else f"{bad.column}: {bad.rule}"
-        self._put(f"{row.line}{self._table.delimiter}{self._quoted(rule)}{self._table.delimiter}{row.text}\n")
+        self._put(f"{line}{self._table.delimiter}{self._quoted(rule)}{self._table.delimiter}{text}\n")
         self.count += 1
 
     def flush(self) -> None:

@@ -83,7 +83,9 @@ def read_time(value: str, now_seconds: float) -> int | None:
     """
     if not value:
         return None
-    if parts := _UNIX_SECONDS.fullmatch(value):
+    if len(value) <= 15 and value.isdigit() and value.isascii():  # nearly all: a third of what the pattern costs
+        milliseconds = int(value) * 1000
+    elif parts := _UNIX_SECONDS.fullmatch(value):
         milliseconds = int(parts[1]) * 1000 + int(((parts[2] or "") + "000")[:3])
     elif _RFC_3339.fullmatch(value):
         try:

@@ -1,5 +1,5 @@
 """The truth in Neo4j, for as many machines as write it: an adapter of `graph.social_graph.SocialGraph`."""
 
-from graph.neo4j.adapter import Neo4jGraph
+from graph.neo4j.adapter import START_SECONDS, Neo4jGraph
 
-__all__ = ["Neo4jGraph"]
+__all__ = ["START_SECONDS", "Neo4jGraph"]

@@ -123,7 +123,9 @@ class Neo4jGraph:
 
     async def catalogue(self, since: int = 0) -> Catalogue:
         count_query()
-        return await games.read_catalogue(self._database, self._truth_id, since)
+        catalogue = await games.read_catalogue(self._database, self._truth_id, since)
+        self._numbers.learn(catalogue.changed)
+        return catalogue
 
     async def save_users(self, rows: Sequence[UserRow]) -> None:
         await self._write(lambda transaction: users.save_users(transaction, rows))
@@ -244,9 +246,10 @@ class Neo4jGraph:
                     writer.truth_id = self._truth_id
                 await self._writer.transaction(partial(friendships.set_limit, most=self._fanout_max_friends))
             except TruthUnreachableError:
-                if loop.time() > deadline:
+                wait = waits.pop(0) if len(waits) > 1 else waits[0]
+                if loop.time() + wait > deadline:
                     raise
-                await asyncio.sleep(waits.pop(0) if len(waits) > 1 else waits[0])
+                await asyncio.sleep(wait)
             else:
                 return
 

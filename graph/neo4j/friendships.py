@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from graph.changes import EdgeAnswer, EdgeChange
 from graph.neo4j.database import Database, Values
@@ -13,18 +13,20 @@ from graph.neo4j.whole import LOCK_FIRST, read_whole
 from graph.social_graph import ChangeKind, User, UserDeletedError, UserPage
 from graph.visibility import EdgeFlag, UserFlag, change_flags, is_deleted, is_pulled
 
+# From one end of each edge, with what is asked at its other ends: two look-ups a pair, and an expansion between them,
+# cost four times as much.
 _READ_EDGES = """
-    UNWIND $pairs AS pair
-    MATCH (low:HeadcountUser {id: pair[0]})
-    MATCH (high:HeadcountUser {id: pair[1]})
-    MATCH (low)-[e:HEADCOUNT_EDGE]-(high)
-    RETURN collect([pair[0], pair[1], e.state])
+    UNWIND $rows AS row
+    MATCH (u:HeadcountUser {id: row[0]})-[e:HEADCOUNT_EDGE]-(o:HeadcountUser)
+    WHERE o.id IN row[1]
+    RETURN collect([row[0], o.id, e.state])
 """
 _CREATE_EDGES = """
     UNWIND $rows AS row
     MATCH (low:HeadcountUser {id: row[0]})
-    MATCH (high:HeadcountUser {id: row[1]})
-    CREATE (low)-[:HEADCOUNT_EDGE {state: row[2]}]->(high)
+    UNWIND row[1] AS edge
+    MATCH (high:HeadcountUser {id: edge[0]})
+    CREATE (low)-[:HEADCOUNT_EDGE {state: edge[1]}]->(high)
 """
 _WRITE_EDGES = """
     UNWIND $rows AS row
@@ -80,15 +82,13 @@ async def write_edge_changes(
 ) -> list[EdgeAnswer | Exception]:
     """As `change_edges`, by whom the users that are there were locked already."""
     deleted = {user_id for user_id, user in locked.items() if is_deleted(user.state)}
-    known = locked.keys()
     setting = [change for change in changes if change.on and not deleted & {change.low, change.high}]
-    missing = ends_of(setting) - known
-    pairs = {(change.low, change.high) for change in changes}
+    missing = ends_of(setting) - locked.keys()
     if missing:
-        pairs = {pair for pair in pairs if not missing.issuperset(pair)}
+        # Another process may have made some of them meanwhile, with edges between them.
         locked = locked | await make_users(transaction, missing)
         deleted = {user_id for user_id, user in locked.items() if is_deleted(user.state)}
-    edges = await _read_edges(transaction, {(low, high) for low, high in pairs if low in locked and high in locked})
+    edges = await _read_edges(transaction, {(change.low, change.high) for change in changes}, locked)
     stood = set(edges)
     answers: list[EdgeAnswer | Exception] = []
     changed: dict[tuple[int, int], int] = {}
@@ -106,22 +106,33 @@ async def write_edge_changes(
                 degrees[low] += 1 if on else -1
                 degrees[high] += 1 if on else -1
         answers.append(EdgeAnswer(after, after != before))
-    rows = [[low, high, state] for (low, high), state in sorted(changed.items())]
-    for statement, part in (
-        (_CREATE_EDGES, [row for row in rows if (row[0], row[1]) not in stood]),
-        (_WRITE_EDGES, [row for row in rows if (row[0], row[1]) in stood]),
-    ):
-        if part:
-            await transaction.run(statement, rows=part)
+    new: dict[int, list[tuple[int, int]]] = {}
+    for (low, high), state in sorted(changed.items()):
+        if (low, high) not in stood:
+            new.setdefault(low, []).append((high, state))
+    if new:
+        await transaction.run(_CREATE_EDGES, rows=[list(row) for row in new.items()])
+    old = [[low, high, state] for (low, high), state in sorted(changed.items()) if (low, high) in stood]
+    if old:
+        await transaction.run(_WRITE_EDGES, rows=old)
     await _change_degrees(transaction, degrees, locked)
     return answers
 
 
-async def _read_edges(transaction: Transaction, pairs: Collection[tuple[int, int]]) -> dict[tuple[int, int], int]:
-    if not pairs:
+async def _read_edges(
+    transaction: Transaction, pairs: Collection[tuple[int, int]], locked: Mapping[int, LockedUser]
+) -> dict[tuple[int, int], int]:
+    """The packed states of those pairs that have an edge, whose ends are both locked."""
+    asked: dict[int, list[int]] = {}
+    for low, high in pairs:
+        if low in locked and high in locked:
+            fewer, more = (low, high) if locked[low].edges <= locked[high].edges else (high, low)
+            if locked[fewer].edges:
+                asked.setdefault(fewer, []).append(more)
+    if not asked:
         return {}
-    ((rows,),) = await transaction.run(_READ_EDGES, pairs=[list(pair) for pair in sorted(pairs)])
-    return {(low, high): state for low, high, state in rows}
+    ((rows,),) = await transaction.run(_READ_EDGES, rows=[list(row) for row in sorted(asked.items())])
+    return {(a, b) if a < b else (b, a): state for a, b, state in rows}
 
 
 async def _change_degrees(transaction: Transaction, degrees: Counter[int], locked: dict[int, LockedUser]) -> None:
@@ -157,7 +168,7 @@ async def set_limit(transaction: Transaction, most: int) -> None:
     await transaction.run(_SET_LIMIT, most=most)
     ((user_ids,),) = await transaction.run(_FIND_CONCERNED, most=most)
     users = await lock_users(transaction, user_ids)
-    await _set_pull_flags(transaction, most, dict(users))
+    await _set_pull_flags(transaction, most, {user_id: (user.state, user.friends) for user_id, user in users.items()})
 
 
 async def read_friends(database: Database, user_ids: Collection[int]) -> dict[int, list[int]]:

@@ -56,6 +56,10 @@ class GameNumbers:
             self._known.update((game_id, number) for game_id, number in rows)
         return {game_id: self._known[game_id] for game_id in game_ids if game_id in self._known}
 
+    def learn(self, games: Iterable[Game]) -> None:
+        """What was read of the catalogue need not be asked for by the plays that follow."""
+        self._known.update((game.id, game.number) for game in games)
+
     def forget(self) -> None:
         """Another truth gives other numbers."""
         self._known.clear()

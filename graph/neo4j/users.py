@@ -18,7 +18,7 @@ _LOCKED = """
     WITH collect(id) AS ids
     UNWIND ids AS id
     MATCH (u:HeadcountUser {id: id})
-    RETURN collect([id, coalesce(u.state, 0), coalesce(u.friends, 0)])
+    RETURN collect([id, coalesce(u.state, 0), coalesce(u.friends, 0), COUNT { (u)-[:HEADCOUNT_EDGE]-() }])
 """
 _LOCK = "UNWIND $ids AS id MATCH (locked:HeadcountUser {id: id}) SET locked.id = locked.id" + _LOCKED
 _MAKE = "UNWIND $ids AS id MERGE (locked:HeadcountUser {id: id}) SET locked.id = locked.id" + _LOCKED
@@ -70,22 +70,23 @@ _READ_DELETIONS = """
 
 
 class LockedUser(NamedTuple):
-    """A user under the transaction's lock: packed state, and how many friendships they have."""
+    """A user under the transaction's lock: packed state, how many friendships they have, and edges, also those off."""
 
     state: int
     friends: int
+    edges: int
 
 
 async def lock_users(transaction: Transaction, user_ids: Iterable[int]) -> dict[int, LockedUser]:
     """Lock the users that are there, by ascending id. Others are not in the answer."""
     ((rows,),) = await transaction.run(_LOCK, ids=sorted(set(user_ids)))
-    return {user_id: LockedUser(state, friends) for user_id, state, friends in rows}
+    return {user_id: LockedUser(*user) for user_id, *user in rows}
 
 
 async def make_users(transaction: Transaction, user_ids: Iterable[int]) -> dict[int, LockedUser]:
     """Lock the users by ascending id, and make those that are not there."""
     ((rows,),) = await transaction.run(_MAKE, ids=sorted(set(user_ids)))
-    return {user_id: LockedUser(state, friends) for user_id, state, friends in rows}
+    return {user_id: LockedUser(*user) for user_id, *user in rows}
 
 
 async def write_states(transaction: Transaction, states: dict[int, int]) -> None:

@@ -10,6 +10,9 @@ from graph.sqlite.columns import as_json, columns, write_rows
 from graph.sqlite.transaction import Transaction
 from graph.visibility import UserFlag, change_flags, is_pulled
 
+# As a plain integer: arithmetic on an IntFlag makes an enum member each time, and this runs for each user of an import.
+_PULL = int(UserFlag.PULL)
+
 
 def change_degrees(transaction: Transaction, changes: Mapping[int, int], states: Mapping[int, int]) -> None:
     """Add to users' numbers of friendships, and set or clear the PULL flag of those who cross the limit.
@@ -31,7 +34,7 @@ def change_degrees(transaction: Transaction, changes: Mapping[int, int], states:
         changed,
     )
     (max_friends,) = transaction.connection.execute("SELECT fanout_max_friends FROM truth").fetchone()
-    pulled = [user_id for user_id, _ in changed if states.get(user_id, 0) & UserFlag.PULL]
+    pulled = [user_id for user_id, _ in changed if states.get(user_id, 0) & _PULL]
     # Of the many who are neither near the limit nor past it, nothing is read back.
     ids, degrees = columns(
         transaction.connection,
@@ -72,8 +75,8 @@ def _set_flags(transaction: Transaction, max_friends: int, users: Mapping[int, t
     """Set or clear the flag by state and degree, and tell it."""
     moved: list[tuple[int, int]] = []
     for user_id, (state, friends) in sorted(users.items()):
-        pulled = is_pulled(friends, max_friends, before=bool(state & UserFlag.PULL))
-        after = change_flags(state, **{"set_flags" if pulled else "clear_flags": UserFlag.PULL})
+        pulled = is_pulled(friends, max_friends, before=bool(state & _PULL))
+        after = change_flags(state, **{"set_flags" if pulled else "clear_flags": _PULL})
         if after != state:
             moved.append((user_id, after))
             transaction.tell(ChangeKind.USER, user_id)

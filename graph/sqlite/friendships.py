@@ -5,12 +5,13 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 
 import orjson
 
 from graph.changes import EdgeAnswer, EdgeChange
 from graph.social_graph import ChangeKind, User, UserDeletedError, UserPage
-from graph.sqlite.columns import as_json, columns, write_rows
+from graph.sqlite.columns import as_json, columns, read_by_rows, write_rows
 from graph.sqlite.degrees import change_degrees
 from graph.sqlite.transaction import Transaction
 from graph.sqlite.users import create_users, read_states
@@ -39,8 +40,8 @@ def change_edges(transaction: Transaction, changes: Sequence[EdgeChange]) -> lis
                 for user_id in (low, high):
                     degrees[user_id] += 1 if on else -1
         answers.append(EdgeAnswer(after, after != before))
-    _write_edges(transaction, changed, states)
     if changed:
+        _write_edges(transaction, [(low, high, state) for (low, high), state in sorted(changed.items())], states)
         change_degrees(transaction, degrees, states)
     return answers
 
@@ -52,18 +53,21 @@ def befriend_all(transaction: Transaction, pairs: Collection[tuple[int, int]], s
     """
     edges = _read_edges(transaction.connection, pairs)
     befriend = int(EdgeFlag.FRIENDS)
-    new = sorted(pair for pair in pairs if not edges.get(pair, 0) & befriend)
-    changed = {pair: change_flags(edges.get(pair, 0), set_flags=befriend) for pair in new}
-    transaction.tell_edges(new)
-    _write_edges(transaction, changed, states)
-    if changed:
-        change_degrees(transaction, Counter(user_id for pair in new for user_id in pair), states)
-
-
-def _write_edges(transaction: Transaction, edges: Mapping[tuple[int, int], int], states: Mapping[int, int]) -> None:
-    if not edges:
+    stood = {pair: change_flags(state, set_flags=befriend) for pair, state in edges.items() if not state & befriend}
+    new = sorted(pair for pair in pairs if pair not in edges)
+    if stood:
+        new = sorted([*new, *stood])
+    if not new:
         return
-    missing = {user_id for pair in edges for user_id in pair} - states.keys()
+    transaction.tell_edges(new)
+    first = change_flags(0, set_flags=befriend)
+    _write_edges(transaction, [(low, high, stood.get((low, high), first)) for low, high in new], states)
+    change_degrees(transaction, Counter(chain.from_iterable(new)), states)
+
+
+def _write_edges(transaction: Transaction, rows: Sequence[tuple[int, int, int]], states: Mapping[int, int]) -> None:
+    """Write edges (lower id, higher id, packed state), given in the order of their ids."""
+    missing = {user_id for low, high, _ in rows for user_id in (low, high)} - states.keys()
     if missing:
         create_users(transaction, sorted(missing))
     write_rows(
@@ -72,19 +76,21 @@ def _write_edges(transaction: Transaction, edges: Mapping[tuple[int, int], int],
         INSERT INTO edges (low, high, state) VALUES {rows}
         ON CONFLICT (low, high) DO UPDATE SET state = excluded.state
         """,
-        [(low, high, state) for (low, high), state in sorted(edges.items())],
+        rows,
     )
 
 
 def _read_edges(connection: sqlite3.Connection, pairs: Collection[tuple[int, int]]) -> dict[tuple[int, int], int]:
-    lows, highs, states = columns(
+    if not pairs:
+        return {}
+    lows, highs, states = read_by_rows(
         connection,
         """
+        WITH asked (low, high) AS (VALUES {rows})
         SELECT json_group_array(e.low), json_group_array(e.high), json_group_array(e.state)
-        FROM json_each(?) AS asked CROSS JOIN edges AS e
-            ON e.low = json_extract(asked.value, '$[0]') AND e.high = json_extract(asked.value, '$[1]')
+        FROM asked CROSS JOIN edges AS e ON e.low = asked.low AND e.high = asked.high
         """,
-        (as_json(pairs),),
+        sorted(pairs),
     )
     return dict(zip(zip(lows, highs, strict=True), states, strict=True))
 

@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import Literal, cast
 
 from graph.import_rules import BadRows, bad_friendships, bad_named_rows, bad_plays, of_deleted_users
-from graph.social_graph import ChangeKind, FriendshipRow, GameRow, PlayRow, UserRow
+from graph.social_graph import FriendshipRow, GameRow, PlayRow, UserRow
 from graph.sqlite.friendships import befriend_all
 from graph.sqlite.games import read_numbers, save_games
 from graph.sqlite.plays import read_play_logs, write_play_logs
@@ -88,7 +88,5 @@ def import_plays(transaction: Transaction, rows: Sequence[PlayRow]) -> BadRows:
     for played_at_ms, user_id, number in timed:
         logs[user_id].append(number, played_at_ms)
     write_play_logs(transaction, logs.values())
-    for log in logs.values():
-        if log.appended:
-            transaction.tell(ChangeKind.LOG, log.user_id)
+    transaction.tell_logs(log.user_id for log in logs.values() if log.appended)
     return bad

@@ -79,13 +79,17 @@ def unacknowledge_after(transaction: Transaction, batch: int) -> int | None:
         return None
     later = connection.execute(
         """
-        UPDATE outbox SET published_at_ms = NULL, acknowledged_batch = NULL, acknowledged_at_ms = NULL
+        UPDATE outbox
+        SET published_at_ms = NULL, acknowledged_batch = NULL, acknowledged_at_ms = NULL, taken_back = 1
         WHERE acknowledged_batch > ?
         """,
         (batch,),
     )
     never = connection.execute(
-        "UPDATE outbox SET published_at_ms = NULL WHERE published_at_ms IS NOT NULL AND acknowledged_batch IS NULL"
+        """
+        UPDATE outbox SET published_at_ms = NULL, taken_back = 1
+        WHERE published_at_ms IS NOT NULL AND acknowledged_batch IS NULL
+        """
     )
     return later.rowcount + never.rowcount
 

@@ -41,10 +41,10 @@ class PlayLog:
 
     def padded(self) -> bytes:
         """The log with room for at most 15 more entries or a quarter: most appends keep the row's size."""
-        step = max(16, 1 << max(0, self.plays.bit_length() - 3))
-        room = -self.plays % step
-        new = b"".join([number.to_bytes(NUMBER_BYTES, "little") for number, _ in self.appended])
-        return self._packed + new + bytes(room * NUMBER_BYTES)
+        plays = self.plays
+        step = 16 if plays < 128 else 1 << (plays.bit_length() - 3)
+        new = [number.to_bytes(NUMBER_BYTES, "little") for number, _ in self.appended]
+        return b"".join((self._packed, *new, bytes(-plays % step * NUMBER_BYTES)))
 
     def _read_ordinal(self, number: int) -> int:
         """The place of a game in the log as it was read, 0 where it is not there."""

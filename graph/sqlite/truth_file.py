@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from graph.social_graph import TruthReplacedError, TruthUnavailableError
+from graph.sqlite.columns import CACHED_STATEMENTS
 from graph.sqlite.failures import primary_code, told_as_unavailable
 
 MINIMUM_SQLITE = (3, 37, 0)  # STRICT tables
@@ -23,8 +24,9 @@ READER_CACHE_KIB = 16_384
 #: A play changes a row here and a row there, and each costs its whole page in the WAL: half of SQLite's usual page is a
 #: third more plays a second (11,800 against 8,700 among 20,000 users), and still holds a log of 400 games.
 PAGE_BYTES = 2_048
-#: The WAL is copied back into the file when it is this long (16 MB), by whoever commits.
-AUTOCHECKPOINT_PAGES = 8_000
+#: The WAL is copied back into the file when it is this long (32 MB), by whoever commits. A page that changed often
+#: since then is copied once.
+AUTOCHECKPOINT_PAGES = 16_000
 
 
 class TruthFile:
@@ -72,7 +74,13 @@ class TruthFile:
 
     def connect(self, *, cache_kib: int) -> sqlite3.Connection:
         """A connection that any one thread at a time may use, transactions begun by hand."""
-        connection = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(
+            self.path,
+            timeout=BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=CACHED_STATEMENTS,
+        )
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA cache_size = -{cache_kib}")
         connection.execute(f"PRAGMA wal_autocheckpoint = {AUTOCHECKPOINT_PAGES}")

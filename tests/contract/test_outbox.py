@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from graph.social_graph import ChangeKind, SocialGraph
+from graph.social_graph import ChangeKind, PlayRow, SocialGraph
 from tests.contract.truths import Truth, add_games
 
 
@@ -92,3 +92,21 @@ async def test_a_listener_that_fails_fails_no_write(graph: SocialGraph) -> None:
     graph.on_commit(fail)
     assert (await graph.record_play(1, 1)).first
     assert len(noticed) == 1
+
+
+async def test_a_log_that_grows_while_its_row_is_published_is_told_again(graph: SocialGraph) -> None:
+    """Whatever becomes of the row that waited: what came after it was read is told by a row that comes after it."""
+    await graph.import_rows("plays", [PlayRow(1, 1)])
+    read = await graph.outbox(10)
+    await graph.import_rows("plays", [PlayRow(1, 2)])
+    await graph.mark_published([row.id for row in read])
+    await graph.acknowledge([row.id for row in read])
+    (after,) = await graph.outbox(10)
+    assert (after.kind, after.user_id) == (ChangeKind.LOG, 1)
+    assert after.id > read[0].id
+    await graph.mark_published([after.id])
+    batch = await graph.acknowledge([after.id])
+    assert await graph.unacknowledge_after(batch - 1) == 1
+    assert await graph.outbox(10) == [after]
+    await graph.import_rows("plays", [PlayRow(1, 3)])
+    assert (await graph.outbox(10))[-1].id > after.id
