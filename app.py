@@ -26,6 +26,7 @@ from loaders.cold_pages import ColdPages
 from loaders.friend_counts import FriendCounts
 from loaders.pulled_friends import PulledFriends
 from loaders.view_reads import ViewReads
+from loaders.watched_pages import WatchedPages
 from resolvers.catalog_orders import CatalogOrders
 from resolvers.services import Services
 from server.dev_tokens import is_loopback
@@ -110,19 +111,22 @@ class Application:
         self.deleted_users = DeletedUsers()
         if tokens is not None:
             tokens.refuse_users(self.deleted_users)
+        friend_counts = FriendCounts(
+            self.views,
+            self.cold_pages,
+            self.view_reads,
+            self.pulled_friends,
+            deadline_ms=settings.signal_deadline_ms,
+            stale_max_seconds=settings.stale_max_seconds,
+        )
+        self.watched_pages = WatchedPages(friend_counts, self.live_totals, stale_max_seconds=settings.stale_max_seconds)
         self.services = Services(
             graph=self.graph,
             catalogue=self.catalogue,
             deleted_users=self.deleted_users,
             catalog_orders=CatalogOrders(self.catalogue, self.live_totals, self.redis),
-            friend_counts=FriendCounts(
-                self.views,
-                self.cold_pages,
-                self.view_reads,
-                self.pulled_friends,
-                deadline_ms=settings.signal_deadline_ms,
-                stale_max_seconds=settings.stale_max_seconds,
-            ),
+            friend_counts=friend_counts,
+            watched_pages=self.watched_pages,
             live_sessions=self.live_sessions,
             live_totals=self.live_totals,
             session_ttl_seconds=settings.session_ttl_seconds,
@@ -223,6 +227,7 @@ class Application:
         }
         if self.options.web:
             jobs["live-totals"] = self.live_totals.run
+            jobs["watched-pages"] = self.watched_pages.run
             jobs["view-reads"] = self.view_reads.run
             jobs["pulled-logs"] = self.pulled_logs.run
         if self.workers is not None:

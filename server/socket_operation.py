@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, TypeAlias
 
+import orjson
 import structlog
 
 from resolvers.errors import BadInput
@@ -46,7 +47,7 @@ class SocketOperation:
                         yield {"type": "error", "payload": answer.errors}
                         return
                     self._events += 1
-                    yield {"type": "next", "payload": answer.body()}
+                    yield {"type": "next", "payload": orjson.Fragment(answer.encoded())}
             yield {"type": "complete"}
         except Refused as refused:
             self._errors = refused.errors

@@ -36,6 +36,14 @@ class Changes:
     async def __anext__(self) -> frozenset[int]:
         await self._wake.wait()
         self._wake.clear()
+        return self._take()
+
+    def take(self) -> frozenset[int]:
+        """What changed since the last time, without waiting: for who has a rhythm of its own. May be empty."""
+        self._wake.clear()
+        return self._take()
+
+    def _take(self) -> frozenset[int]:
         changed, self._pending = self._pending, frozenset()
         return changed
 
