@@ -32,12 +32,13 @@ from resolvers.services import Services
 from server.dev_tokens import is_loopback
 from server.graphql_http import GraphQLApp
 from server.logs import configure_logging
-from server.metric_figures import job_figures, page_figures, socket_figures, store_figures, worker_figures
+from server.metric_figures import connection_figures, job_figures, page_figures, store_figures, worker_figures
 from server.metrics import Metrics, NoMetrics
 from server.origins import Origins
 from server.process import StartError, freeze_garbage, greet, leaving_when_replaced, metrics_port, run
 from server.request_tally import RequestTally
 from server.serving import (
+    Drain,
     PortTakenError,
     WebProcesses,
     leave_with_parent,
@@ -143,6 +144,7 @@ class Application:
         self.workers = self._workers() if options.workers else None
         self.supervisor = Supervisor(self._jobs())
         self.metrics = self._metrics()
+        self.drain: Drain | None = None
         self._closing = AsyncExitStack()
 
     def _workers(self) -> Workers:
@@ -199,7 +201,8 @@ class Application:
         assert self.tokens is not None  # noqa: S101  # for mypy: a web process has them
         tally = RequestTally()
         graphql = graphql_app(self.services, self.tokens, self.settings, dev=self.options.dev, tally=tally)
-        self.deleted_users.on_growth(graphql.sockets.close_deleted)
+        self.deleted_users.on_growth(graphql.close_deleted)
+        self.drain = graphql.drain
         self.metrics = self._metrics(tally, graphql)
         metrics: ASGIApp | None = NoMetrics() if shared_port else self.metrics
         return site(
@@ -213,8 +216,8 @@ class Application:
         """What this process is, in figures; with the requests that it answers, where it does."""
         figures = job_figures(self.supervisor)
         if graphql is not None:
-            figures += page_figures(self.cold_pages, self.player_bitmaps, self.live_totals)
-            figures += socket_figures(graphql.sockets)
+            figures += page_figures(self.cold_pages, self.player_bitmaps, self.live_totals, self.watched_pages)
+            figures += connection_figures(graphql)
         if self.workers is not None:
             figures += worker_figures(self.workers.view_audit)
         stores = store_figures(self.graph, self.views, self._events_client)
@@ -311,7 +314,12 @@ async def _serve(settings: Settings, options: Options, tokens: Tokens, sock: soc
             asgi = application.asgi()
             freeze_garbage()
             async with running(application):
-                await serve_app(asgi, sock, on_started=lambda: greet(sock, tokens if options.dev else None))
+                await serve_app(
+                    asgi,
+                    sock,
+                    on_started=lambda: greet(sock, tokens if options.dev else None),
+                    drain=application.drain,
+                )
             return 0
         # The address of an embedded Redis reaches the web processes as a setting.
         os.environ["HEADCOUNT_REDIS_URL"] = redis_url
@@ -353,7 +361,7 @@ async def _web_process(settings: Settings, sock: socket.socket, lifeline: int, n
         freeze_garbage()
         leave_with_parent(lifeline)
         async with running(application, number):
-            await serve_app(asgi, sock)
+            await serve_app(asgi, sock, drain=application.drain)
     return 0
 
 

@@ -7,7 +7,8 @@ expired token closes with 4403, at which clients come back with a fresh one (at 
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing, suppress
+import random
+from contextlib import ExitStack, aclosing, suppress
 from typing import Any
 
 import orjson
@@ -15,29 +16,37 @@ import structlog
 from starlette.types import Receive, Scope, Send
 
 from resolvers.errors import LimitExceeded, Unauthenticated, Unavailable
+from server.deadline import Deadline
 from server.errors import error_body
 from server.limits import Limits
 from server.operations import Operations
 from server.origins import Origins
 from server.replies import headers_of, request_id_of
-from server.socket_operation import SocketOperation
+from server.streamed_operation import StreamedOperation
 from server.tokens import Principal, Tokens
+from server.user_connections import UserConnections
 
 log = structlog.get_logger(__name__)
 
 PROTOCOL = "graphql-transport-ws"
 
-_LONGEST_TIMER_SECONDS = 86_400.0
-
 
 class GraphQLSockets:
     """Takes WebSockets, each with a viewer and operations of its own."""
 
-    def __init__(self, operations: Operations, tokens: Tokens, limits: Limits, origins: Origins) -> None:
+    def __init__(
+        self,
+        operations: Operations,
+        tokens: Tokens,
+        limits: Limits,
+        origins: Origins,
+        connections: UserConnections,
+    ) -> None:
         self.operations = operations
         self.tokens = tokens
         self.limits = limits
         self.origins = origins
+        self.connections = connections
         self.open: set[_Socket] = set()
 
     @property
@@ -49,6 +58,13 @@ class GraphQLSockets:
         """Close the sockets of users who were deleted meanwhile."""
         for socket in self.open:
             socket.check_user()
+
+    async def drain(self, spread_seconds: float) -> None:
+        """Close all with 1012 ("service restart"), at which clients come back, each at a moment of its own within so
+        many seconds. Replies and snapshots under way come first.
+        """
+        closes = (socket.drain(random.uniform(0, spread_seconds)) for socket in self.open)  # not a secret
+        await asyncio.gather(*closes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()  # websocket.connect
@@ -85,6 +101,9 @@ class _Socket:
     def __init__(self, sockets: GraphQLSockets, headers: dict[bytes, bytes], receive: Receive, send: Send) -> None:
         self.running: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()  # also those that are being cancelled
+        self._replies: set[asyncio.Task[None]] = set()  # whose reply, or first event, is not out yet
+        self._all_replied = asyncio.Event()
+        self._all_replied.set()
         self._sockets = sockets
         self._headers = headers
         self._receive = receive
@@ -95,7 +114,8 @@ class _Socket:
         self._initialised = False
         self._acknowledged = False
         self._closed = False
-        self._timer: asyncio.TimerHandle | None = None
+        self._deadline: Deadline | None = None
+        self._held = ExitStack()
         self._closing: asyncio.Task[None] | None = None
 
     async def serve(self) -> None:
@@ -122,9 +142,16 @@ class _Socket:
         except Unauthenticated as error:
             self._close_after(0.0, 4403, error.message)
 
+    async def drain(self, delay_seconds: float) -> None:
+        """Close with 1012 in a while, once nothing is being answered."""
+        await asyncio.sleep(delay_seconds)
+        await self._all_replied.wait()
+        await self._close(1012, "The server restarts")
+
     async def _stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._held.close()
         for task in self._tasks:
             task.cancel()
         # Their clean-up (leaving a subscription) is part of this socket's end.
@@ -166,8 +193,8 @@ class _Socket:
         if not isinstance(payload, dict | None):
             raise _Closed(4400, "The payload of connection_init must be an object")
         self._initialised = True
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._deadline is not None:
+            self._deadline.cancel()
         try:
             self._principal = await self._principal_of(payload or {})
         except Unauthenticated as error:
@@ -175,6 +202,10 @@ class _Socket:
         except Unavailable as error:
             raise _Closed(1013, error.message) from None
         if self._principal is not None:
+            try:
+                self._held.enter_context(self._sockets.connections.one_more(self._principal.user_id))
+            except LimitExceeded as error:
+                raise _Closed(4429, error.message) from None
             left = self._principal.expires_at - self._sockets.tokens.clock()
             self._close_after(left, 4403, "The token has expired.")
         self._acknowledged = True
@@ -210,10 +241,16 @@ class _Socket:
         self.running[operation_id] = task
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        self._replies.add(task)
+        self._all_replied.clear()
+        task.add_done_callback(self._replied)
 
     async def _run(self, operation_id: str, request_id: str, payload: dict[str, Any]) -> None:
         """One operation from its first message to its last."""
-        run = SocketOperation(self._sockets.operations, self._principal, request_id, payload)
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101  # for mypy: this runs in one
+        run = StreamedOperation(self._sockets.operations, self._principal, request_id, payload, transport="websocket")
+        run.begin()
         try:
             async with aclosing(run.messages()) as messages:
                 async for message in messages:
@@ -221,11 +258,18 @@ class _Socket:
                         # Free before the last message is out, so that the client may use the id again at once.
                         self._forget(operation_id)
                     await self._tell({"id": operation_id, **message})
+                    if run.is_subscription:
+                        self._replied(task)
                     # Neither a source that has its events at hand nor a send that fits the buffer gives way.
                     await asyncio.sleep(0)
         finally:
             self._forget(operation_id)
             run.log()
+
+    def _replied(self, task: asyncio.Task[None]) -> None:
+        self._replies.discard(task)
+        if not self._replies:
+            self._all_replied.set()
 
     def _forget(self, operation_id: str) -> None:
         if self.running.get(operation_id) is asyncio.current_task():
@@ -245,17 +289,12 @@ class _Socket:
 
     def _close_after(self, seconds: float, code: int, reason: str) -> None:
         """Close in some time, unless something else is set for later."""
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = Deadline(seconds, lambda: self._begin_close(code, reason))
 
-        def due() -> None:
-            if seconds > _LONGEST_TIMER_SECONDS:
-                self._close_after(seconds - _LONGEST_TIMER_SECONDS, code, reason)
-            else:
-                self._closing = asyncio.create_task(self._close(code, reason))
-
-        delay = min(max(seconds, 0.0), _LONGEST_TIMER_SECONDS)
-        self._timer = asyncio.get_running_loop().call_later(delay, due)
+    def _begin_close(self, code: int, reason: str) -> None:
+        self._closing = asyncio.create_task(self._close(code, reason))
 
     async def _close(self, code: int, reason: str) -> None:
         if self._closed:

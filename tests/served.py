@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from server.bounded_http import BoundedHTTP
+from server.serving import server_config
 from tests.waiting import until
 
 
@@ -24,7 +24,7 @@ class Served:
         return f"{scheme}://127.0.0.1:{self.port}{path}"
 
 
-Serve = Callable[[Any], Awaitable[Served]]
+Serve = Callable[..., Awaitable[Served]]
 
 
 @pytest.fixture
@@ -32,20 +32,8 @@ async def serve() -> AsyncIterator[Serve]:
     """Starts a server as the program does; all of them stop at the end of the test."""
     running: list[tuple[uvicorn.Server, asyncio.Task[None]]] = []
 
-    async def start(app: Any) -> Served:
-        config = uvicorn.Config(
-            app,
-            port=0,
-            http=BoundedHTTP,
-            ws="websockets-sansio",
-            loop="none",
-            lifespan="off",
-            access_log=False,
-            log_config=None,
-            proxy_headers=False,
-            ws_max_size=64 * 1024,
-            timeout_graceful_shutdown=2,
-        )
+    async def start(app: Any, **changes: Any) -> Served:
+        config = server_config(app, port=0, timeout_graceful_shutdown=2, **changes)
         server = uvicorn.Server(config)
         sock = config.bind_socket()
         running.append((server, asyncio.create_task(server.serve([sock]))))
