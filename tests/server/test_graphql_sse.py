@@ -31,7 +31,8 @@ class Stream:
 
     async def event(self) -> tuple[str, Any]:
         """The next event: its name and its data."""
-        name, data = "", []
+        name = ""
+        data: list[str] = []
         async with asyncio.timeout(10):
             async for line in self._lines:
                 field, _, value = line.partition(":")
