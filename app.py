@@ -38,7 +38,6 @@ from server.origins import Origins
 from server.process import StartError, freeze_garbage, greet, leaving_when_replaced, metrics_port, run
 from server.request_tally import RequestTally
 from server.serving import (
-    Drain,
     PortTakenError,
     WebProcesses,
     leave_with_parent,
@@ -144,7 +143,8 @@ class Application:
         self.workers = self._workers() if options.workers else None
         self.supervisor = Supervisor(self._jobs())
         self.metrics = self._metrics()
-        self.drain: Drain | None = None
+        self._graphql: GraphQLApp | None = None
+        self._draining = False
         self._closing = AsyncExitStack()
 
     def _workers(self) -> Workers:
@@ -202,7 +202,7 @@ class Application:
         tally = RequestTally()
         graphql = graphql_app(self.services, self.tokens, self.settings, dev=self.options.dev, tally=tally)
         self.deleted_users.on_growth(graphql.close_deleted)
-        self.drain = graphql.drain
+        self._graphql = graphql
         self.metrics = self._metrics(tally, graphql)
         metrics: ASGIApp | None = NoMetrics() if shared_port else self.metrics
         return site(
@@ -211,6 +211,12 @@ class Application:
             metrics=metrics if self.settings.metrics_port is None else None,
             dev_tokens=self.tokens if self.options.dev else None,
         )
+
+    async def drain(self, spread_seconds: float) -> None:
+        """Be ready for nobody any more, and tell all who are connected to come back later (`GraphQLApp.drain`)."""
+        self._draining = True
+        if self._graphql is not None:
+            await self._graphql.drain(spread_seconds)
 
     def _metrics(self, tally: RequestTally | None = None, graphql: GraphQLApp | None = None) -> Metrics:
         """What this process is, in figures; with the requests that it answers, where it does."""
@@ -270,7 +276,7 @@ class Application:
             degraded.append("friendsPlayed")
         if not self.live_totals.known:
             degraded.append("livePlayers")
-        return self.catalogue.loaded, degraded
+        return self.catalogue.loaded and not self._draining, degraded
 
 
 def serve(settings: Settings, host: str, port: int, processes: int, *, workers: bool, dev: bool, demo: bool) -> int:

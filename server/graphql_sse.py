@@ -31,7 +31,7 @@ _HEADERS: tuple[Header, ...] = (
     (b"x-accel-buffering", b"no"),
     (b"x-content-type-options", b"nosniff"),
 )
-# A comment line without an empty one behind it: npm's graphql-sse 2.6 loses its place at those.
+# A comment needs no empty line behind it, which some clients take for the end of an event.
 _COMMENT = b":\n"
 _COMPLETE = b"event: complete\ndata: \n\n"
 

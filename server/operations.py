@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -34,6 +35,10 @@ from server.tokens import Principal
 MakeContext: TypeAlias = Callable[[Principal | None, str], Any]
 
 _is_awaitable = cast("Callable[[Any], TypeGuard[Awaitable[Any]]]", optimized_is_awaitable)
+#: After a recount all subscribers have an event due. All at once, each would cost many times what it costs alone, and
+#: requests would wait for the last of them.
+EVENTS_AT_ONCE = 16
+
 _MAX_VARIABLE_ERRORS = 1
 _SHOWN_NAME = 64
 
@@ -116,6 +121,7 @@ class Operations:
         self._make_context = make_context
         self._hide_suggestions = not suggestions
         self._shared: SharedAnswers[Answer] = SharedAnswers()
+        self._turns = asyncio.Semaphore(EVENTS_AT_ONCE)
         self.documents = Documents(self._schema, limits, introspection=introspection, suggestions=suggestions)
 
     async def run(self, ask: Ask) -> Answer:
@@ -167,7 +173,9 @@ class Operations:
                     share = event.share if isinstance(event, Event) else None
                     execute_event = partial(self._execute_event, ask, executor, event)
                     if share is None:
-                        yield await execute_event()
+                        async with self._turns:
+                            answer = await execute_event()
+                        yield answer
                     else:
                         yield await self._shared.get((*shared_key, share), execute_event)
         except Exception as error:

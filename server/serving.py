@@ -76,10 +76,20 @@ class _Server(uvicorn.Server):
         if self._drain is not None:
             for server in self.servers:
                 server.close()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(DRAIN_SECONDS):
-                    await self._drain(DRAIN_SPREAD_SECONDS)
+            await self._until_drained(self._drain)
         await super().shutdown(sockets)
+
+    async def _until_drained(self, drain: Drain) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + DRAIN_SECONDS
+        draining = asyncio.ensure_future(drain(DRAIN_SPREAD_SECONDS))
+        try:
+            while not self.force_exit and not draining.done() and loop.time() < deadline:
+                await asyncio.wait({draining}, timeout=0.1)
+        finally:
+            draining.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await draining
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -6,13 +6,15 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
+from server.request_tally import RequestTally
+from server.site import graphql_app
 from tests.app.test_live import beat, end
 from tests.app.world import World, world
 from tests.served import Serve
@@ -167,6 +169,24 @@ async def test_who_asks_for_no_friend_counts_has_none_looked_up(headcount: World
         assert not watched._numbers(1)
         await beat(headcount, 5, "s", 1)
         assert await subscriber.event() == [("1", 1)]
+
+
+async def test_subscribers_without_a_viewer_share_one_look_up(headcount: World, serve: Serve) -> None:
+    await headcount.games(2)
+    application = headcount.application
+    graphql = graphql_app(application.services, headcount.tokens, application.settings, dev=False, tally=RequestTally())
+    served = await serve(graphql)
+    async with AsyncExitStack() as open_:
+        subscribers = [
+            await open_.enter_async_context(watching(headcount, served.url("ws"), ["1", "2"])) for _ in range(3)
+        ]
+        for subscriber in subscribers:
+            await subscriber.event()
+        made = graphql.operations._shared.made
+        await beat(headcount, 5, "s", 2)
+        for subscriber in subscribers:
+            assert await subscriber.event() == [("2", 1, None)]
+        assert graphql.operations._shared.made == made + 1
 
 
 async def test_a_slow_subscriber_skips_to_the_latest(headcount: World, serve: Serve) -> None:
