@@ -281,11 +281,10 @@ class _Socket:
         try:
             # A text frame: browsers' clients take no binary ones.
             await self._send({"type": "websocket.send", "text": orjson.dumps(message).decode()})
-        except OSError:
-            self._closed = True  # the client went away; the reader hears of it too
-        except RuntimeError:
-            if not self._closed:  # else it was closed while this waited for a slow reader
-                raise
+        except (OSError, RuntimeError):
+            # The client went away, or the socket was closed for what it sent or while this waited for a slow reader.
+            # The reader of messages hears of it too.
+            self._closed = True
 
     def _close_after(self, seconds: float, code: int, reason: str) -> None:
         """Close in some time, unless something else is set for later."""
@@ -302,7 +301,7 @@ class _Socket:
         self._closed = True
         for task in self._tasks:
             task.cancel()
-        with suppress(OSError):
+        with suppress(OSError, RuntimeError):  # it was closed meanwhile
             await self._send({"type": "websocket.close", "code": code, "reason": reason[:120]})
 
 

@@ -88,8 +88,9 @@ class _Server(uvicorn.Server):
                 await asyncio.wait({draining}, timeout=0.1)
         finally:
             draining.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await draining
+        (fault,) = await asyncio.gather(draining, return_exceptions=True)
+        if isinstance(fault, Exception):
+            log.error("not_drained", exc_info=fault)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

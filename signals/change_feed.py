@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Set
 from types import TracebackType
 
-
 #: Each then works for some 40 us, and whoever waits for Redis meanwhile has a deadline of 150 ms.
 WOKEN_AT_ONCE = 256
 
