@@ -119,6 +119,8 @@ def server_config(app: ASGIApp, **changes: Any) -> uvicorn.Config:
             "date_header": False,
             "proxy_headers": False,
             "ws_max_size": 64 * 1024,
+            # Compressed, a socket with a page of 30 games takes 94 KiB of memory, and 45 so, with less CPU.
+            "ws_per_message_deflate": False,
             "ws_ping_interval": PING_SECONDS,
             "ws_ping_timeout": PING_SECONDS,
             "timeout_graceful_shutdown": DRAIN_SECONDS,

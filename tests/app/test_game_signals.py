@@ -10,7 +10,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
+import pytest
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
 from server.request_tally import RequestTally
@@ -224,3 +227,20 @@ async def test_unknown_games_and_too_many_are_named_and_nothing_begins(headcount
         if extensions["code"] == "NOT_FOUND":
             assert message["payload"][0]["message"] == "no game has the id 55, 66"
     assert left(headcount) == NONE_LEFT
+
+
+async def test_a_server_that_stops_says_that_it_is_not_ready_and_sends_subscribers_away(
+    headcount: World, serve: Serve
+) -> None:
+    await headcount.games(1)
+    served = await serve(headcount.application.asgi())
+    async with watching(headcount, served.url("ws"), ["1"], user=1) as subscriber:
+        await subscriber.event()
+        await headcount.application.drain(0.0)
+        with pytest.raises(ConnectionClosed) as closed:
+            await subscriber.message()
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1012
+    async with httpx.AsyncClient() as client:
+        assert (await client.get(served.url("http", "/readyz"))).status_code == 503
+    await until(lambda: left(headcount) == NONE_LEFT)
