@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from resolvers.errors import BadInput, LimitExceeded, Unauthenticated, Unavailable
 from server.cost import Cost
 from server.errors import ErrorBody, Refused, codes, internal_error
+from server.graphql_request import parse_request
 from server.graphql_sse import GraphQLStreams
 from server.graphql_websocket import GraphQLSockets
 from server.limits import Limits
@@ -148,7 +149,7 @@ class GraphQLApp:
         if not is_json(headers.get(b"content-type")):
             raise HTTPRefusal(415, BadInput("Content-Type", "must be application/json, in UTF-8"))
         principal = await self._principal(scope, headers)
-        return principal, _parse(await read_body(receive, headers, self.limits))
+        return principal, parse_request(await read_body(receive, headers, self.limits))
 
     def _ask(self, exchange: _Exchange, principal: Principal | None, payload: dict[str, Any]) -> Ask | None:
         """What to answer whole; None where the reply is to be a stream, which then tells of what is wrong too."""
@@ -252,34 +253,6 @@ def _refuse(exchange: _Exchange, refusal: HTTPRefusal) -> dict[str, Any]:
 def _status(exchange: _Exchange, *, executed: bool) -> int:
     """The status of a reply that GraphQL made."""
     return 400 if not executed and exchange.content_type is GRAPHQL_RESPONSE else 200
-
-
-def _parse(body: bytes) -> dict[str, Any]:
-    """The `query`, `variables` and `operationName` of a body.
-
-    Raises:
-        HTTPRefusal: 400, it is not what "GraphQL over HTTP" asks for.
-    """
-    try:
-        given = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise HTTPRefusal(400, BadInput("body", f"must be JSON: {error.msg} at byte {error.pos}")) from None
-    if isinstance(given, list):
-        raise HTTPRefusal(
-            400, BadInput("body", "must be one operation, not a list: it may ask for many things, with aliases")
-        )
-    if not isinstance(given, dict):
-        raise HTTPRefusal(400, BadInput("body", "must be a JSON object"))
-    query, variables, name = given.get("query"), given.get("variables"), given.get("operationName")
-    if not isinstance(query, str) or not query.strip():
-        raise HTTPRefusal(400, BadInput("query", "must be a string that holds an operation"))
-    if variables is not None and not isinstance(variables, dict):
-        raise HTTPRefusal(400, BadInput("variables", "must be an object"))
-    if name is not None and not isinstance(name, str):
-        raise HTTPRefusal(400, BadInput("operationName", "must be a string"))
-    if not isinstance(given.get("extensions"), dict | None):
-        raise HTTPRefusal(400, BadInput("extensions", "must be an object"))
-    return {"query": query, "variables": variables, "operationName": name or None}
 
 
 def _times(scope: Scope, name: bytes) -> int:

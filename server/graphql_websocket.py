@@ -1,7 +1,8 @@
 """Operations over WebSockets, by the protocol `graphql-transport-ws` and no other.
 
 https://github.com/enisdenjo/graphql-ws/blob/master/PROTOCOL.md has its messages and close codes. Beyond it: a bad or
-expired token closes with 4403, at which clients come back with a fresh one (at 4401 they give up).
+expired token closes with 4403, at which clients come back with a fresh one (at 4401 they give up); too many sockets of
+one user with 4429, at which they give up; a restart with 1012, at which they come back.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from server.limits import Limits
 from server.operations import Operations
 from server.origins import Origins
 from server.replies import headers_of, request_id_of
+from server.socket_messages import ClosedError, decode, operation_id_of
 from server.streamed_operation import StreamedOperation
 from server.tokens import Principal, Tokens
 from server.user_connections import UserConnections
@@ -86,15 +88,6 @@ class GraphQLSockets:
             self.open.discard(socket)
 
 
-class _Closed(Exception):  # noqa: N818  # not a fault
-    """The socket must be closed for what the client sent."""
-
-    def __init__(self, code: int, reason: str) -> None:
-        super().__init__(reason)
-        self.code = code
-        self.reason = reason
-
-
 class _Socket:
     """One connection."""
 
@@ -128,8 +121,8 @@ class _Socket:
                     self._closed = True
                     return
                 try:
-                    await self._take(self._decode(message))
-                except _Closed as refused:
+                    await self._take(decode(message, self._sockets.limits.body_bytes))
+                except ClosedError as refused:
                     await self._close(refused.code, refused.reason)
         finally:
             await self._stop()
@@ -157,20 +150,6 @@ class _Socket:
         # Their clean-up (leaving a subscription) is part of this socket's end.
         await asyncio.gather(*self._tasks, *([self._closing] if self._closing else []), return_exceptions=True)
 
-    def _decode(self, message: Any) -> dict[str, Any]:
-        text = message.get("text")
-        if text is None:
-            raise _Closed(4400, "Messages must be text")
-        if len(text) > self._sockets.limits.body_bytes:
-            raise _Closed(1009, "Message too big")
-        try:
-            decoded = orjson.loads(text)
-        except orjson.JSONDecodeError:
-            raise _Closed(4400, "Messages must be JSON") from None
-        if not isinstance(decoded, dict) or not isinstance(decoded.get("type"), str):
-            raise _Closed(4400, "Messages must be objects with a type")
-        return decoded
-
     async def _take(self, message: dict[str, Any]) -> None:
         match message["type"]:
             case "connection_init":
@@ -182,30 +161,30 @@ class _Socket:
             case "subscribe":
                 await self._subscribe(message)
             case "complete":
-                if (task := self.running.pop(_id_of(message), None)) is not None:
+                if (task := self.running.pop(operation_id_of(message), None)) is not None:
                     task.cancel()
             case _:
-                raise _Closed(4400, "Unknown message type")
+                raise ClosedError(4400, "Unknown message type")
 
     async def _initialise(self, payload: object) -> None:
         if self._initialised:
-            raise _Closed(4429, "Too many initialisation requests")
+            raise ClosedError(4429, "Too many initialisation requests")
         if not isinstance(payload, dict | None):
-            raise _Closed(4400, "The payload of connection_init must be an object")
+            raise ClosedError(4400, "The payload of connection_init must be an object")
         self._initialised = True
         if self._deadline is not None:
             self._deadline.cancel()
         try:
             self._principal = await self._principal_of(payload or {})
         except Unauthenticated as error:
-            raise _Closed(4403, error.message) from None
+            raise ClosedError(4403, error.message) from None
         except Unavailable as error:
-            raise _Closed(1013, error.message) from None
+            raise ClosedError(1013, error.message) from None
         if self._principal is not None:
             try:
                 self._held.enter_context(self._sockets.connections.one_more(self._principal.user_id))
             except LimitExceeded as error:
-                raise _Closed(4429, error.message) from None
+                raise ClosedError(4429, error.message) from None
             left = self._principal.expires_at - self._sockets.tokens.clock()
             self._close_after(left, 4403, "The token has expired.")
         self._acknowledged = True
@@ -224,12 +203,12 @@ class _Socket:
 
     async def _subscribe(self, message: dict[str, Any]) -> None:
         if not self._acknowledged:
-            raise _Closed(4401, "Unauthorized")
-        operation_id, payload = _id_of(message), message.get("payload")
+            raise ClosedError(4401, "Unauthorized")
+        operation_id, payload = operation_id_of(message), message.get("payload")
         if not isinstance(payload, dict) or not isinstance(payload.get("query"), str):
-            raise _Closed(4400, "The payload of subscribe must have a query")
+            raise ClosedError(4400, "The payload of subscribe must have a query")
         if operation_id in self.running:
-            raise _Closed(4409, f"Subscriber for {operation_id} already exists")
+            raise ClosedError(4409, f"Subscriber for {operation_id} already exists")
         most = self._sockets.limits.operations_a_socket
         if len(self.running) >= most:
             refused = LimitExceeded("operations on one socket", most, len(self.running) + 1)
@@ -303,10 +282,3 @@ class _Socket:
             task.cancel()
         with suppress(OSError, RuntimeError):  # it was closed meanwhile
             await self._send({"type": "websocket.close", "code": code, "reason": reason[:120]})
-
-
-def _id_of(message: dict[str, Any]) -> str:
-    operation_id = message.get("id")
-    if not isinstance(operation_id, str) or not operation_id:
-        raise _Closed(4400, "Messages about an operation must have its id")
-    return operation_id
