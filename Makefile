@@ -33,6 +33,7 @@ run: setup ## Serve a demo world on this machine and print its addresses (RUN_AR
 	@exec $(BIN)/headcount serve --demo $(RUN_ARGS)
 
 test: setup ## The tests (TEST_ARGS="-k views", HEADCOUNT_REQUIRE_ALL=1: nothing may be skipped)
+	@$(BIN)/python -m ops.standards
 	@$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile -m "not storm" $(TEST_ARGS)
 
 check: setup ## Lint, format, types, and the schema against schema.graphql
@@ -63,4 +64,4 @@ lock: setup ## Make the lock files again with the newest allowed versions
 	@$(BIN)/python -m ops.lock
 
 clean: ## Remove what was installed and built; data folders stay
-	rm -rf .venv web/node_modules web/dist dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv web/node_modules tests/standards/node_modules web/dist dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -26,12 +26,13 @@ from loaders.cold_pages import ColdPages
 from loaders.friend_counts import FriendCounts
 from loaders.pulled_friends import PulledFriends
 from loaders.view_reads import ViewReads
+from loaders.watched_pages import WatchedPages
 from resolvers.catalog_orders import CatalogOrders
 from resolvers.services import Services
 from server.dev_tokens import is_loopback
 from server.graphql_http import GraphQLApp
 from server.logs import configure_logging
-from server.metric_figures import job_figures, page_figures, socket_figures, store_figures, worker_figures
+from server.metric_figures import connection_figures, job_figures, page_figures, store_figures, worker_figures
 from server.metrics import Metrics, NoMetrics
 from server.origins import Origins
 from server.process import StartError, freeze_garbage, greet, leaving_when_replaced, metrics_port, run
@@ -112,19 +113,22 @@ class Application:
         self.deleted_users = DeletedUsers()
         if tokens is not None:
             tokens.refuse_users(self.deleted_users)
+        friend_counts = FriendCounts(
+            self.views,
+            self.cold_pages,
+            self.view_reads,
+            self.pulled_friends,
+            deadline_ms=settings.signal_deadline_ms,
+            stale_max_seconds=settings.stale_max_seconds,
+        )
+        self.watched_pages = WatchedPages(friend_counts, self.live_totals, stale_max_seconds=settings.stale_max_seconds)
         self.services = Services(
             graph=self.graph,
             catalogue=self.catalogue,
             deleted_users=self.deleted_users,
             catalog_orders=CatalogOrders(self.catalogue, self.live_totals, self.redis),
-            friend_counts=FriendCounts(
-                self.views,
-                self.cold_pages,
-                self.view_reads,
-                self.pulled_friends,
-                deadline_ms=settings.signal_deadline_ms,
-                stale_max_seconds=settings.stale_max_seconds,
-            ),
+            friend_counts=friend_counts,
+            watched_pages=self.watched_pages,
             live_sessions=self.live_sessions,
             live_totals=self.live_totals,
             session_ttl_seconds=settings.session_ttl_seconds,
@@ -141,6 +145,8 @@ class Application:
         self.workers = self._workers() if options.workers else None
         self.supervisor = Supervisor(self._jobs())
         self.metrics = self._metrics()
+        self._graphql: GraphQLApp | None = None
+        self._draining = False
         self._closing = AsyncExitStack()
 
     def _workers(self) -> Workers:
@@ -197,7 +203,8 @@ class Application:
         assert self.tokens is not None  # noqa: S101  # for mypy: a web process has them
         tally = RequestTally()
         graphql = graphql_app(self.services, self.tokens, self.settings, dev=self.options.dev, tally=tally)
-        self.deleted_users.on_growth(graphql.sockets.close_deleted)
+        self.deleted_users.on_growth(graphql.close_deleted)
+        self._graphql = graphql
         self.metrics = self._metrics(tally, graphql)
         metrics: ASGIApp | None = NoMetrics() if shared_port else self.metrics
         return site(
@@ -207,12 +214,18 @@ class Application:
             dev_tokens=self.tokens if self.options.dev else None,
         )
 
+    async def drain(self, spread_seconds: float) -> None:
+        """Be ready for nobody any more, and tell all who are connected to come back later (`GraphQLApp.drain`)."""
+        self._draining = True
+        if self._graphql is not None:
+            await self._graphql.drain(spread_seconds)
+
     def _metrics(self, tally: RequestTally | None = None, graphql: GraphQLApp | None = None) -> Metrics:
         """What this process is, in figures; with the requests that it answers, where it does."""
         figures = job_figures(self.supervisor)
         if graphql is not None:
-            figures += page_figures(self.cold_pages, self.player_bitmaps, self.live_totals)
-            figures += socket_figures(graphql.sockets)
+            figures += page_figures(self.cold_pages, self.player_bitmaps, self.live_totals, self.watched_pages)
+            figures += connection_figures(graphql)
         if self.workers is not None:
             figures += worker_figures(self.workers.view_audit)
         stores = store_figures(self.graph, self.views, self._events_client)
@@ -225,6 +238,7 @@ class Application:
         }
         if self.options.web:
             jobs["live-totals"] = self.live_totals.run
+            jobs["watched-pages"] = self.watched_pages.run
             jobs["view-reads"] = self.view_reads.run
             jobs["pulled-logs"] = self.pulled_logs.run
         if self.workers is not None:
@@ -264,7 +278,7 @@ class Application:
             degraded.append("friendsPlayed")
         if not self.live_totals.known:
             degraded.append("livePlayers")
-        return self.catalogue.loaded, degraded
+        return self.catalogue.loaded and not self._draining, degraded
 
 
 def serve(settings: Settings, host: str, port: int, processes: int, *, workers: bool, dev: bool, demo: bool) -> int:
@@ -308,7 +322,12 @@ async def _serve(settings: Settings, options: Options, tokens: Tokens, sock: soc
             asgi = application.asgi()
             freeze_garbage()
             async with running(application):
-                await serve_app(asgi, sock, on_started=lambda: greet(sock, tokens if options.dev else None))
+                await serve_app(
+                    asgi,
+                    sock,
+                    on_started=lambda: greet(sock, tokens if options.dev else None),
+                    drain=application.drain,
+                )
             return 0
         # The address of an embedded Redis reaches the web processes as a setting.
         os.environ["HEADCOUNT_REDIS_URL"] = redis_url
@@ -350,7 +369,7 @@ async def _web_process(settings: Settings, sock: socket.socket, lifeline: int, n
         freeze_garbage()
         leave_with_parent(lifeline)
         async with running(application, number):
-            await serve_app(asgi, sock)
+            await serve_app(asgi, sock, drain=application.drain)
     return 0
 
 

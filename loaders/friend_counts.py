@@ -93,6 +93,16 @@ class FriendCounts:
             return self._last_known_page(viewer_id, numbers)
         return self._remember(viewer_id, numbers, counts, as_of)
 
+    async def resident(self, viewer_id: int, numbers: Sequence[int]) -> tuple[Sequence[int], float] | None:
+        """Counts of the viewer's view alone and when they were true (Unix seconds); the truth is not asked for them.
+
+        None: there is no view, or it cannot be read or caught up just now.
+        """
+        found = await self._resident_counts(viewer_id, numbers)
+        if found is not None:
+            self._view_reads.read(viewer_id)
+        return found
+
     async def _resident_counts(self, viewer_id: int, numbers: Sequence[int]) -> tuple[Sequence[int], float] | None:
         """Counts of the view and when they were true; None where there is no view, or it cannot catch up just now."""
         for _ in range(CATCH_UP_READS):
@@ -119,7 +129,8 @@ class FriendCounts:
             async with asyncio.timeout(self._deadline_seconds):
                 return await self._views.page(viewer_id, numbers)
         except (RedisError, OSError, TimeoutError) as error:
-            log.warning("friend_views_away", reason=repr(error))
+            if not self.redis_rests:  # else another page said it this moment
+                log.warning("friend_views_away", reason=repr(error))
             self._redis_rests_until = time.monotonic() + REDIS_REST_SECONDS
             return None
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import cached_property, partial
 
 from graph.social_graph import SocialGraph
-from loaders.friend_counts import FriendCounts
 from loaders.friends_played import FriendsPlayedLoader
 from loaders.live_players import LivePlayersLoader
+from loaders.page_watch import FriendPages
 from loaders.users import UserLoader
 from signals.live_totals import LiveTotals
 
@@ -18,7 +18,7 @@ class Loaders:
 
     Args:
         graph: the truth.
-        friend_counts: friend counts of this process.
+        friend_pages: friend counts: of this process, or what a subscriber was told.
         live_totals: live counts of this process.
         viewer_id: who asks.
         unknown: makes the error of a signal, by its name, that nobody knows just now.
@@ -27,13 +27,13 @@ class Loaders:
     def __init__(
         self,
         graph: SocialGraph,
-        friend_counts: FriendCounts,
+        friend_pages: FriendPages,
         live_totals: LiveTotals,
         viewer_id: int | None,
         unknown: Callable[[str], Exception],
     ) -> None:
         self._graph = graph
-        self._friend_counts = friend_counts
+        self._friend_pages = friend_pages
         self._live_totals = live_totals
         self._viewer_id = viewer_id
         self._unknown = unknown
@@ -43,7 +43,7 @@ class Loaders:
         """Friend counts of the viewer; None without one."""
         if self._viewer_id is None:
             return None
-        return FriendsPlayedLoader(self._friend_counts, self._viewer_id, partial(self._unknown, "friendsPlayed"))
+        return FriendsPlayedLoader(self._friend_pages, self._viewer_id, partial(self._unknown, "friendsPlayed"))
 
     @cached_property
     def live_players(self) -> LivePlayersLoader:

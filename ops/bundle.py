@@ -17,7 +17,6 @@ from ops.stamp import ROOT, Stamp, alone, digest
 
 WEB = ROOT / "web"
 DIST = WEB / "dist"
-MODULES = WEB / "node_modules"
 
 
 def new_enough(node: str, npm: str) -> bool:
@@ -42,11 +41,27 @@ def _wheel_folder() -> Path:
     return Path(answer.stdout.strip())
 
 
+def _on_path() -> tuple[str, str] | None:
+    """Node and npm of PATH, where they will do."""
+    node, npm = shutil.which("node"), shutil.which("npm")
+    return (node, npm) if node and npm and new_enough(_version([node]), _version([npm])) else None
+
+
+def find_node() -> Path | None:
+    """The Node that `find_npm` found or installed before; None where it did neither."""
+    if (found := _on_path()) is not None:
+        return Path(found[0])
+    try:
+        node = _wheel_folder() / "bin" / "node"
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return node if node.is_file() else None
+
+
 def find_npm() -> list[str]:
     """The command that runs npm, installing Node from PyPI where PATH has none that will do."""
-    node, npm = shutil.which("node"), shutil.which("npm")
-    if node and npm and new_enough(_version([node]), _version([npm])):
-        return [npm]
+    if (found := _on_path()) is not None:
+        return [found[1]]
 
     lock = WEB / "requirements.txt"
     stamp = Stamp(ROOT / ".venv" / ".headcount-node")
@@ -60,23 +75,40 @@ def find_npm() -> list[str]:
     return [str(package / "bin" / "node"), str(package / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")]
 
 
-def _run(npm: list[str], *arguments: str, quiet: bool = False) -> None:
-    """Run npm in web/, with its Node first on PATH for the programs that it starts."""
-    folder = str(Path(npm[0]).parent)
-    environment = {**os.environ, "PATH": folder + os.pathsep + os.environ.get("PATH", "")}
+def _run(npm: list[str], *arguments: str, folder: Path = WEB, quiet: bool = False) -> None:
+    """Run npm in a folder, with its Node first on PATH for the programs that it starts."""
+    programs = str(Path(npm[0]).parent)
+    environment = {**os.environ, "PATH": programs + os.pathsep + os.environ.get("PATH", "")}
     environment |= {"npm_config_update_notifier": "false", "npm_config_audit": "false", "npm_config_fund": "false"}
     subprocess.run(
-        [*npm, *arguments], check=True, cwd=WEB, env=environment, stdout=subprocess.DEVNULL if quiet else None
+        [*npm, *arguments], check=True, cwd=folder, env=environment, stdout=subprocess.DEVNULL if quiet else None
     )
 
 
-def _install(npm: list[str]) -> None:
-    stamp = Stamp(MODULES / ".headcount")
-    wanted = digest([WEB / "package.json", WEB / "package-lock.json"])
-    if not stamp.holds(wanted):
-        print("setup: npm packages of web/package-lock.json", flush=True)
-        _run(npm, "ci", "--ignore-scripts", "--loglevel", "error", quiet=True)
-        stamp.write(wanted)
+def is_installed(folder: Path) -> bool:
+    """Whether a folder's npm packages are there as its lock file has them."""
+    return _stamp(folder).holds(_wanted(folder))
+
+
+def install(npm: list[str], folder: Path = WEB) -> None:
+    """Install a folder's npm packages as its lock file has them, unless they are there.
+
+    Raises:
+        OSError: npm cannot be run.
+        subprocess.CalledProcessError: it failed, and said why.
+    """
+    if not is_installed(folder):
+        print(f"setup: npm packages of {folder.relative_to(ROOT)}/package-lock.json", flush=True)
+        _run(npm, "ci", "--ignore-scripts", "--loglevel", "error", folder=folder, quiet=True)
+        _stamp(folder).write(_wanted(folder))
+
+
+def _stamp(folder: Path) -> Stamp:
+    return Stamp(folder / "node_modules" / ".headcount")
+
+
+def _wanted(folder: Path) -> str:
+    return digest([folder / "package.json", folder / "package-lock.json"])
 
 
 def _sources() -> list[Path]:
@@ -91,7 +123,7 @@ def build() -> None:
     if stamp.holds(wanted):
         return
     npm = find_npm()
-    _install(npm)
+    install(npm)
     print("setup: the web bundle", flush=True)
     # Vite empties its folder first; built beside it, a running server keeps its files until the new ones are whole.
     new = WEB / "dist.new"
@@ -104,7 +136,7 @@ def build() -> None:
 
 def check_types() -> None:
     npm = find_npm()
-    _install(npm)
+    install(npm)
     _run(npm, "run", "--silent", "types")
 
 

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import strawberry
 
+from loaders.page_watch import FriendPages
 from loaders.registry import Loaders
 from resolvers.errors import Forbidden, Unauthenticated
 from resolvers.services import Services
@@ -21,11 +22,12 @@ class Context:
     viewer_id: int | None
     scopes: frozenset[str]
     request_id: str
+    friend_pages: FriendPages | None = None  # what a subscriber is told, in place of what is read
 
     @cached_property
     def loaders(self) -> Loaders:
         """The DataLoaders of this operation."""
-        return self.services.loaders(self.viewer_id)
+        return self.services.loaders(self.viewer_id, self.friend_pages)
 
     def require_viewer(self) -> int:
         """The viewer's id. Raises Unauthenticated without one."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
+from functools import partial
 from typing import Annotated, NamedTuple, cast
 
 import strawberry
@@ -12,8 +13,8 @@ from graph.social_graph import Game
 from loaders.live_players import LiveCount, live_count
 from resolvers import labels
 from resolvers.context import Info
-from resolvers.errors import NotFound
-from resolvers.identifiers import parse_ids
+from resolvers.event import Event
+from resolvers.game_signals import watched_games
 
 
 class GameLiveCount(NamedTuple):
@@ -45,19 +46,18 @@ async def live_players(
     game_ids: Annotated[
         list[strawberry.ID], strawberry.argument(description="Ids of the games to watch, 1 to 100. All must exist.")
     ],
-) -> AsyncIterator[list[GameLiveCount]]:
+) -> AsyncIterator[Event]:
     """A snapshot of all games at once, then the games whose count changed, at most once a recount."""
-    services = info.context.services
-    ids = list(dict.fromkeys(parse_ids(game_ids, "gameIds")))
-    games = {id_: services.catalogue.game(id_) for id_ in ids}
-    unknown = [id_ for id_, game in games.items() if game is None]
-    if unknown:
-        raise NotFound("gameIds", f"no game has the id {', '.join(map(str, unknown))}")
-    numbers = {game.number: game.id for game in games.values() if game is not None}
-    async with services.live_totals.subscribe(numbers) as changes:
-        yield [_count(info, number, numbers[number]) for number in numbers]
+    totals = info.context.services.live_totals
+    numbers = watched_games(info, game_ids, "gameIds")
+    async with totals.subscribe(numbers) as changes:
+        yield Event(partial(_counts, info, numbers, numbers), ("livePlayers", totals.as_of, None))
         async for changed in changes:
-            yield [_count(info, number, numbers[number]) for number in numbers if number in changed]
+            yield Event(partial(_counts, info, numbers, changed), ("livePlayers", totals.as_of, changed))
+
+
+def _counts(info: Info, numbers: dict[int, int], changed: Collection[int]) -> list[GameLiveCount]:
+    return [_count(info, number, id_) for number, id_ in numbers.items() if number in changed]
 
 
 def _count(info: Info, number: int, game_id: int) -> GameLiveCount:

@@ -8,7 +8,9 @@ from graph.catalogue import CatalogueMemory
 from graph.deleted_users import DeletedUsers
 from graph.social_graph import SocialGraph
 from loaders.friend_counts import FriendCounts
+from loaders.page_watch import FriendPages
 from loaders.registry import Loaders
+from loaders.watched_pages import WatchedPages
 from resolvers.catalog_orders import CatalogOrders
 from resolvers.errors import Unavailable
 from signals.live_sessions import LiveSessions
@@ -24,10 +26,11 @@ class Services:
     deleted_users: DeletedUsers
     catalog_orders: CatalogOrders
     friend_counts: FriendCounts
+    watched_pages: WatchedPages
     live_sessions: LiveSessions
     live_totals: LiveTotals
     session_ttl_seconds: int
 
-    def loaders(self, viewer_id: int | None) -> Loaders:
-        """Fresh DataLoaders for one request or one subscription event."""
-        return Loaders(self.graph, self.friend_counts, self.live_totals, viewer_id, Unavailable)
+    def loaders(self, viewer_id: int | None, friend_pages: FriendPages | None = None) -> Loaders:
+        """Fresh DataLoaders for one request or one subscription event, which may bring its friend counts."""
+        return Loaders(self.graph, friend_pages or self.friend_counts, self.live_totals, viewer_id, Unavailable)

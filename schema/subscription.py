@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 import strawberry
 
 from resolvers import live as live_signals
+from resolvers.game_signals import game_signals
+from schema.game import Game
 from schema.scalars import DateTime
 
 
@@ -25,4 +27,12 @@ class Subscription:
         graphql_type=AsyncIterator[list[LiveCount]],
         description="Live counts of games: a snapshot of all of them at once, then the games whose count changed, at "
         "most one event a recount (a second). A client that reads slowly gets the latest counts and skips the rest.",
+    )
+    game_signals = strawberry.subscription(
+        resolver=game_signals,
+        graphql_type=AsyncIterator[list[Game]],
+        description="A page that moves: a snapshot of all games at once, then the games whose live counts or (with a "
+        "token) whose viewer's friend counts changed, at most one event a recount (a second). Ask for the same fields "
+        "as in `games`. A friend's play is told within two seconds. A client that reads slowly gets the latest numbers "
+        "and skips the rest.",
     )

@@ -1,5 +1,6 @@
 """HTTP/1.1 whose requests have heads of bounded length, in bounded time. With httptools, uvicorn bounds neither: one
-connection could fill the memory before anything of ours is asked, and idle ones could take all descriptors.
+connection could fill the memory before anything of ours is asked, and idle ones could take all descriptors. Replies
+that nobody reads are given up.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from resolvers.errors import LimitExceeded
 from server.errors import error_body
+from server.write_deadline import WriteDeadline, bound_silence
 
 HEAD_BYTES = 65_536
 HEAD_SECONDS = 10.0
@@ -25,10 +27,12 @@ class BoundedHTTP(HttpToolsProtocol):
     _head_bytes = 0
     _head_timer: asyncio.TimerHandle | None = None
     _too_long = 0
+    _write_deadline: WriteDeadline | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """The first head is due."""
         super().connection_made(transport)
+        bound_silence(transport)
         self._begin_head()
 
     def data_received(self, data: bytes) -> None:
@@ -71,7 +75,18 @@ class BoundedHTTP(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is due any more."""
         self._end_head()
+        self._end_write_deadline()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """More waits to be sent than is good: some of it must leave in time."""
+        super().pause_writing()
+        self._write_deadline = WriteDeadline(self.transport)
+
+    def resume_writing(self) -> None:
+        """It left."""
+        self._end_write_deadline()
+        super().resume_writing()
 
     def _begin_head(self) -> None:
         self._end_head()
@@ -82,3 +97,8 @@ class BoundedHTTP(HttpToolsProtocol):
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
+
+    def _end_write_deadline(self) -> None:
+        if self._write_deadline is not None:
+            self._write_deadline.cancel()
+            self._write_deadline = None

@@ -31,9 +31,9 @@ _CHARACTERS_A_TOKEN = 500  # text that is no token (comments, spaces) is held to
 _MAX_ERRORS = 5
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Document:
-    """A document that may be executed."""
+    """A document that may be executed. Two are equal where they are one."""
 
     node: DocumentNode
     operations: dict[str | None, OperationDefinitionNode]

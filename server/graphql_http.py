@@ -1,8 +1,10 @@
-"""`/graphql`: operations by POST, the editor for browsers, WebSockets."""
+"""`/graphql`: operations by POST (answered whole or as an event stream), the editor for browsers, WebSockets."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,17 +13,20 @@ import strawberry
 import structlog
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from resolvers.errors import BadInput, Unauthenticated, Unavailable
+from resolvers.errors import BadInput, LimitExceeded, Unauthenticated, Unavailable
 from server.cost import Cost
 from server.errors import ErrorBody, Refused, codes, internal_error
+from server.graphql_request import parse_request
+from server.graphql_sse import GraphQLStreams
 from server.graphql_websocket import GraphQLSockets
 from server.limits import Limits
-from server.negotiation import GRAPHQL_RESPONSE, is_json, reply_type, takes_html
+from server.negotiation import EVENT_STREAM, GRAPHQL_RESPONSE, is_json, reply_type, takes_events, takes_html
 from server.operations import Answer, Ask, MakeContext, Operations
 from server.origins import Origins
 from server.replies import JSON, Header, HTTPRefusal, headers_of, read_body, request_id_of, send_reply
 from server.request_tally import RequestTally
 from server.tokens import Principal, Tokens
+from server.user_connections import UserConnections
 
 log = structlog.get_logger(__name__)
 
@@ -78,7 +83,9 @@ class GraphQLApp:
             schema, make_context, self.limits, introspection=introspection, suggestions=suggestions
         )
         self.origins = Origins(allowed_origins)
-        self.sockets = GraphQLSockets(self.operations, tokens, self.limits, self.origins)
+        self.connections = UserConnections(self.limits.connections_a_user)
+        self.sockets = GraphQLSockets(self.operations, tokens, self.limits, self.origins, self.connections)
+        self.streams = GraphQLStreams(self.operations, tokens, self.limits)
         self._tokens = tokens
         self._page = page
         self._tally = tally
@@ -103,10 +110,26 @@ class GraphQLApp:
         refusal = HTTPRefusal(405, BadInput("method", "must be POST"), [(b"allow", b"POST")])
         await self._send(exchange, send, _refuse(exchange, refusal), without_body=scope["method"] == "HEAD")
 
+    def close_deleted(self) -> None:
+        """Close what users have open who were deleted meanwhile."""
+        self.sockets.close_deleted()
+        self.streams.close_deleted()
+
+    async def drain(self, spread_seconds: float) -> None:
+        """Tell all who are connected to come back later, each at a moment of its own within so many seconds, once they
+        have the replies that are under way.
+        """
+        await asyncio.gather(self.sockets.drain(spread_seconds), self.streams.drain(spread_seconds))
+
     async def _post(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange = _exchange(scope)
         try:
-            body = await self._answer(exchange, scope, receive)
+            principal, payload = await self._read(exchange, scope, receive)
+            ask = self._ask(exchange, principal, payload)
+            if ask is None:
+                await self._stream(exchange, principal, payload, receive, send)
+                return
+            body = await self._answer(exchange, ask)
         except HTTPRefusal as refusal:
             body = _refuse(exchange, refusal)
         except Refused as refusal:
@@ -117,18 +140,55 @@ class GraphQLApp:
             body = {"errors": [internal_error(fault, exchange.request_id)]}
         await self._send(exchange, send, body)
 
-    async def _answer(self, exchange: _Exchange, scope: Scope, receive: Receive) -> dict[str, Any]:
+    async def _read(
+        self, exchange: _Exchange, scope: Scope, receive: Receive
+    ) -> tuple[Principal | None, dict[str, Any]]:
+        """Who asks, and `query`, `variables` and `operationName`."""
         headers = exchange.headers
         exchange.content_type = reply_type(headers.get(b"accept"))
         if not is_json(headers.get(b"content-type")):
             raise HTTPRefusal(415, BadInput("Content-Type", "must be application/json, in UTF-8"))
         principal = await self._principal(scope, headers)
-        query, variables, operation_name = _parse(await read_body(receive, headers, self.limits))
-        document = self.operations.documents.prepare(query)
-        ask = Ask(document, document.operation(operation_name), variables, principal, exchange.request_id)
-        exchange.ask = ask
-        if ask.is_subscription:
-            raise Refused.because(BadInput("query", "must not be a subscription here: those need a WebSocket"))
+        return principal, parse_request(await read_body(receive, headers, self.limits))
+
+    def _ask(self, exchange: _Exchange, principal: Principal | None, payload: dict[str, Any]) -> Ask | None:
+        """What to answer whole; None where the reply is to be a stream, which then tells of what is wrong too."""
+        if exchange.content_type is EVENT_STREAM:
+            return None
+        document = self.operations.documents.prepare(payload["query"])
+        operation = document.operation(payload["operationName"])
+        ask = exchange.ask = Ask(document, operation, payload["variables"], principal, exchange.request_id)
+        if not ask.is_subscription:
+            return ask
+        if takes_events(exchange.headers.get(b"accept")):
+            return None
+        rule = "must not be a subscription here: those need a WebSocket, or `Accept: text/event-stream`"
+        raise Refused.because(BadInput("query", rule))
+
+    async def _stream(
+        self,
+        exchange: _Exchange,
+        principal: Principal | None,
+        payload: dict[str, Any],
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        with ExitStack() as connection:
+            try:
+                connection.enter_context(self.connections.one_more(None if principal is None else principal.user_id))
+            except LimitExceeded as error:
+                raise HTTPRefusal(429, error, [(b"retry-after", _RETRY_SECONDS)]) from None
+            await self.streams.serve(
+                receive,
+                send,
+                payload,
+                principal=principal,
+                request_id=exchange.request_id,
+                headers=self.origins.reply_headers(exchange.headers),
+                with_cost=exchange.headers.get(b"x-headcount-cost") == b"1",
+            )
+
+    async def _answer(self, exchange: _Exchange, ask: Ask) -> dict[str, Any]:
         answer: Answer = await self.operations.run(ask)
         exchange.status = _status(exchange, executed=answer.executed)
         return answer.body()
@@ -184,6 +244,8 @@ def _exchange(scope: Scope) -> _Exchange:
 
 def _refuse(exchange: _Exchange, refusal: HTTPRefusal) -> dict[str, Any]:
     exchange.status = refusal.status
+    if exchange.content_type is EVENT_STREAM:
+        exchange.content_type = JSON
     exchange.reply_headers = refusal.headers
     return {"errors": refusal.errors}
 
@@ -191,34 +253,6 @@ def _refuse(exchange: _Exchange, refusal: HTTPRefusal) -> dict[str, Any]:
 def _status(exchange: _Exchange, *, executed: bool) -> int:
     """The status of a reply that GraphQL made."""
     return 400 if not executed and exchange.content_type is GRAPHQL_RESPONSE else 200
-
-
-def _parse(body: bytes) -> tuple[str, dict[str, Any] | None, str | None]:
-    """The query, variables and operation name of a body.
-
-    Raises:
-        HTTPRefusal: 400, it is not what "GraphQL over HTTP" asks for.
-    """
-    try:
-        given = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise HTTPRefusal(400, BadInput("body", f"must be JSON: {error.msg} at byte {error.pos}")) from None
-    if isinstance(given, list):
-        raise HTTPRefusal(
-            400, BadInput("body", "must be one operation, not a list: it may ask for many things, with aliases")
-        )
-    if not isinstance(given, dict):
-        raise HTTPRefusal(400, BadInput("body", "must be a JSON object"))
-    query, variables, name = given.get("query"), given.get("variables"), given.get("operationName")
-    if not isinstance(query, str) or not query.strip():
-        raise HTTPRefusal(400, BadInput("query", "must be a string that holds an operation"))
-    if variables is not None and not isinstance(variables, dict):
-        raise HTTPRefusal(400, BadInput("variables", "must be an object"))
-    if name is not None and not isinstance(name, str):
-        raise HTTPRefusal(400, BadInput("operationName", "must be a string"))
-    if not isinstance(given.get("extensions"), dict | None):
-        raise HTTPRefusal(400, BadInput("extensions", "must be an object"))
-    return query, variables, name or None
 
 
 def _times(scope: Scope, name: bytes) -> int:

@@ -1,13 +1,15 @@
 """Operations over WebSockets, by the protocol `graphql-transport-ws` and no other.
 
 https://github.com/enisdenjo/graphql-ws/blob/master/PROTOCOL.md has its messages and close codes. Beyond it: a bad or
-expired token closes with 4403, at which clients come back with a fresh one (at 4401 they give up).
+expired token closes with 4403, at which clients come back with a fresh one (at 4401 they give up); too many sockets of
+one user with 4429, at which they give up; a restart with 1012, at which they come back.
 """
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing, suppress
+import random
+from contextlib import ExitStack, aclosing, suppress
 from typing import Any
 
 import orjson
@@ -15,29 +17,38 @@ import structlog
 from starlette.types import Receive, Scope, Send
 
 from resolvers.errors import LimitExceeded, Unauthenticated, Unavailable
+from server.deadline import Deadline
 from server.errors import error_body
 from server.limits import Limits
 from server.operations import Operations
 from server.origins import Origins
 from server.replies import headers_of, request_id_of
-from server.socket_operation import SocketOperation
+from server.socket_messages import ClosedError, decode, operation_id_of
+from server.streamed_operation import StreamedOperation
 from server.tokens import Principal, Tokens
+from server.user_connections import UserConnections
 
 log = structlog.get_logger(__name__)
 
 PROTOCOL = "graphql-transport-ws"
 
-_LONGEST_TIMER_SECONDS = 86_400.0
-
 
 class GraphQLSockets:
     """Takes WebSockets, each with a viewer and operations of its own."""
 
-    def __init__(self, operations: Operations, tokens: Tokens, limits: Limits, origins: Origins) -> None:
+    def __init__(
+        self,
+        operations: Operations,
+        tokens: Tokens,
+        limits: Limits,
+        origins: Origins,
+        connections: UserConnections,
+    ) -> None:
         self.operations = operations
         self.tokens = tokens
         self.limits = limits
         self.origins = origins
+        self.connections = connections
         self.open: set[_Socket] = set()
 
     @property
@@ -49,6 +60,13 @@ class GraphQLSockets:
         """Close the sockets of users who were deleted meanwhile."""
         for socket in self.open:
             socket.check_user()
+
+    async def drain(self, spread_seconds: float) -> None:
+        """Close all with 1012 ("service restart"), at which clients come back, each at a moment of its own within so
+        many seconds. Replies and snapshots under way come first.
+        """
+        closes = (socket.drain(random.uniform(0, spread_seconds)) for socket in self.open)  # not a secret
+        await asyncio.gather(*closes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()  # websocket.connect
@@ -70,21 +88,15 @@ class GraphQLSockets:
             self.open.discard(socket)
 
 
-class _Closed(Exception):  # noqa: N818  # not a fault
-    """The socket must be closed for what the client sent."""
-
-    def __init__(self, code: int, reason: str) -> None:
-        super().__init__(reason)
-        self.code = code
-        self.reason = reason
-
-
 class _Socket:
     """One connection."""
 
     def __init__(self, sockets: GraphQLSockets, headers: dict[bytes, bytes], receive: Receive, send: Send) -> None:
         self.running: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()  # also those that are being cancelled
+        self._replies: set[asyncio.Task[None]] = set()  # whose reply, or first event, is not out yet
+        self._all_replied = asyncio.Event()
+        self._all_replied.set()
         self._sockets = sockets
         self._headers = headers
         self._receive = receive
@@ -95,7 +107,8 @@ class _Socket:
         self._initialised = False
         self._acknowledged = False
         self._closed = False
-        self._timer: asyncio.TimerHandle | None = None
+        self._deadline: Deadline | None = None
+        self._held = ExitStack()
         self._closing: asyncio.Task[None] | None = None
 
     async def serve(self) -> None:
@@ -108,8 +121,8 @@ class _Socket:
                     self._closed = True
                     return
                 try:
-                    await self._take(self._decode(message))
-                except _Closed as refused:
+                    await self._take(decode(message, self._sockets.limits.body_bytes))
+                except ClosedError as refused:
                     await self._close(refused.code, refused.reason)
         finally:
             await self._stop()
@@ -122,27 +135,20 @@ class _Socket:
         except Unauthenticated as error:
             self._close_after(0.0, 4403, error.message)
 
+    async def drain(self, delay_seconds: float) -> None:
+        """Close with 1012 in a while, once nothing is being answered."""
+        await asyncio.sleep(delay_seconds)
+        await self._all_replied.wait()
+        await self._close(1012, "The server restarts")
+
     async def _stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._held.close()
         for task in self._tasks:
             task.cancel()
         # Their clean-up (leaving a subscription) is part of this socket's end.
         await asyncio.gather(*self._tasks, *([self._closing] if self._closing else []), return_exceptions=True)
-
-    def _decode(self, message: Any) -> dict[str, Any]:
-        text = message.get("text")
-        if text is None:
-            raise _Closed(4400, "Messages must be text")
-        if len(text) > self._sockets.limits.body_bytes:
-            raise _Closed(1009, "Message too big")
-        try:
-            decoded = orjson.loads(text)
-        except orjson.JSONDecodeError:
-            raise _Closed(4400, "Messages must be JSON") from None
-        if not isinstance(decoded, dict) or not isinstance(decoded.get("type"), str):
-            raise _Closed(4400, "Messages must be objects with a type")
-        return decoded
 
     async def _take(self, message: dict[str, Any]) -> None:
         match message["type"]:
@@ -155,26 +161,30 @@ class _Socket:
             case "subscribe":
                 await self._subscribe(message)
             case "complete":
-                if (task := self.running.pop(_id_of(message), None)) is not None:
+                if (task := self.running.pop(operation_id_of(message), None)) is not None:
                     task.cancel()
             case _:
-                raise _Closed(4400, "Unknown message type")
+                raise ClosedError(4400, "Unknown message type")
 
     async def _initialise(self, payload: object) -> None:
         if self._initialised:
-            raise _Closed(4429, "Too many initialisation requests")
+            raise ClosedError(4429, "Too many initialisation requests")
         if not isinstance(payload, dict | None):
-            raise _Closed(4400, "The payload of connection_init must be an object")
+            raise ClosedError(4400, "The payload of connection_init must be an object")
         self._initialised = True
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._deadline is not None:
+            self._deadline.cancel()
         try:
             self._principal = await self._principal_of(payload or {})
         except Unauthenticated as error:
-            raise _Closed(4403, error.message) from None
+            raise ClosedError(4403, error.message) from None
         except Unavailable as error:
-            raise _Closed(1013, error.message) from None
+            raise ClosedError(1013, error.message) from None
         if self._principal is not None:
+            try:
+                self._held.enter_context(self._sockets.connections.one_more(self._principal.user_id))
+            except LimitExceeded as error:
+                raise ClosedError(4429, error.message) from None
             left = self._principal.expires_at - self._sockets.tokens.clock()
             self._close_after(left, 4403, "The token has expired.")
         self._acknowledged = True
@@ -193,12 +203,12 @@ class _Socket:
 
     async def _subscribe(self, message: dict[str, Any]) -> None:
         if not self._acknowledged:
-            raise _Closed(4401, "Unauthorized")
-        operation_id, payload = _id_of(message), message.get("payload")
+            raise ClosedError(4401, "Unauthorized")
+        operation_id, payload = operation_id_of(message), message.get("payload")
         if not isinstance(payload, dict) or not isinstance(payload.get("query"), str):
-            raise _Closed(4400, "The payload of subscribe must have a query")
+            raise ClosedError(4400, "The payload of subscribe must have a query")
         if operation_id in self.running:
-            raise _Closed(4409, f"Subscriber for {operation_id} already exists")
+            raise ClosedError(4409, f"Subscriber for {operation_id} already exists")
         most = self._sockets.limits.operations_a_socket
         if len(self.running) >= most:
             refused = LimitExceeded("operations on one socket", most, len(self.running) + 1)
@@ -210,10 +220,16 @@ class _Socket:
         self.running[operation_id] = task
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        self._replies.add(task)
+        self._all_replied.clear()
+        task.add_done_callback(self._replied)
 
     async def _run(self, operation_id: str, request_id: str, payload: dict[str, Any]) -> None:
         """One operation from its first message to its last."""
-        run = SocketOperation(self._sockets.operations, self._principal, request_id, payload)
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101  # for mypy: this runs in one
+        run = StreamedOperation(self._sockets.operations, self._principal, request_id, payload, transport="websocket")
+        run.begin()
         try:
             async with aclosing(run.messages()) as messages:
                 async for message in messages:
@@ -221,11 +237,18 @@ class _Socket:
                         # Free before the last message is out, so that the client may use the id again at once.
                         self._forget(operation_id)
                     await self._tell({"id": operation_id, **message})
+                    if run.is_subscription:
+                        self._replied(task)
                     # Neither a source that has its events at hand nor a send that fits the buffer gives way.
                     await asyncio.sleep(0)
         finally:
             self._forget(operation_id)
             run.log()
+
+    def _replied(self, task: asyncio.Task[None]) -> None:
+        self._replies.discard(task)
+        if not self._replies:
+            self._all_replied.set()
 
     def _forget(self, operation_id: str) -> None:
         if self.running.get(operation_id) is asyncio.current_task():
@@ -237,25 +260,19 @@ class _Socket:
         try:
             # A text frame: browsers' clients take no binary ones.
             await self._send({"type": "websocket.send", "text": orjson.dumps(message).decode()})
-        except OSError:
-            self._closed = True  # the client went away; the reader hears of it too
-        except RuntimeError:
-            if not self._closed:  # else it was closed while this waited for a slow reader
-                raise
+        except (OSError, RuntimeError):
+            # The client went away, or the socket was closed for what it sent or while this waited for a slow reader.
+            # The reader of messages hears of it too.
+            self._closed = True
 
     def _close_after(self, seconds: float, code: int, reason: str) -> None:
         """Close in some time, unless something else is set for later."""
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = Deadline(seconds, lambda: self._begin_close(code, reason))
 
-        def due() -> None:
-            if seconds > _LONGEST_TIMER_SECONDS:
-                self._close_after(seconds - _LONGEST_TIMER_SECONDS, code, reason)
-            else:
-                self._closing = asyncio.create_task(self._close(code, reason))
-
-        delay = min(max(seconds, 0.0), _LONGEST_TIMER_SECONDS)
-        self._timer = asyncio.get_running_loop().call_later(delay, due)
+    def _begin_close(self, code: int, reason: str) -> None:
+        self._closing = asyncio.create_task(self._close(code, reason))
 
     async def _close(self, code: int, reason: str) -> None:
         if self._closed:
@@ -263,12 +280,5 @@ class _Socket:
         self._closed = True
         for task in self._tasks:
             task.cancel()
-        with suppress(OSError):
+        with suppress(OSError, RuntimeError):  # it was closed meanwhile
             await self._send({"type": "websocket.close", "code": code, "reason": reason[:120]})
-
-
-def _id_of(message: dict[str, Any]) -> str:
-    operation_id = message.get("id")
-    if not isinstance(operation_id, str) or not operation_id:
-        raise _Closed(4400, "Messages about an operation must have its id")
-    return operation_id

@@ -42,6 +42,8 @@ class Limits:
     fields: int = 1_000
     operations_a_socket: int = 10
     init_seconds: float = 10.0
+    connections_a_user: int = 20
+    keep_alive_seconds: float = 15.0
 
     def count_tokens(self, text: str) -> int:
         """How many tokens a document has.

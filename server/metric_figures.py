@@ -13,7 +13,8 @@ from events.redis_streams import EventLog
 from graph.player_bitmaps import PlayerBitmaps
 from graph.social_graph import SocialGraph
 from loaders.cold_pages import ColdPages
-from server.graphql_websocket import GraphQLSockets
+from loaders.watched_pages import WatchedPages
+from server.graphql_http import GraphQLApp
 from server.metrics import Figure, StoreFigure, Value
 from signals.live_totals import LiveTotals
 from signals.views import FriendViews
@@ -25,7 +26,11 @@ OUTBOX_COUNTED = 10_000
 
 
 def page_figures(
-    cold_pages: ColdPages, bitmaps: PlayerBitmaps, live_totals: LiveTotals, clock: Callable[[], float] = time.time
+    cold_pages: ColdPages,
+    bitmaps: PlayerBitmaps,
+    live_totals: LiveTotals,
+    watched_pages: WatchedPages,
+    clock: Callable[[], float] = time.time,
 ) -> list[Figure]:
     """Of a process that answers pages."""
 
@@ -47,14 +52,28 @@ def page_figures(
         Figure("gauge", "player_bitmap_bytes", "Memory that player bitmaps take, about.", lambda: bitmaps.size_bytes),
         Figure("gauge", "recount_age_seconds", "Age of the live totals that pages show.", recount_age),
         Figure("gauge", "live_count_subscribers", "Subscribers to live counts.", lambda: live_totals.subscribers),
+        Figure(
+            "gauge",
+            "friend_count_subscribers",
+            "Subscribers among those with a viewer of their own.",
+            lambda: watched_pages.subscribers,
+        ),
     ]
 
 
-def socket_figures(sockets: GraphQLSockets) -> list[Figure]:
-    """Of WebSockets."""
+def connection_figures(graphql: GraphQLApp) -> list[Figure]:
+    """Of WebSockets and event streams."""
+    sockets, streams = graphql.sockets, graphql.streams
     return [
         Figure("gauge", "websockets", "Open WebSockets.", lambda: len(sockets.open)),
         Figure("gauge", "websocket_operations", "Operations that run on WebSockets.", lambda: sockets.running),
+        Figure("gauge", "event_streams", "Open event streams, each with one operation.", lambda: len(streams.open)),
+        Figure(
+            "gauge",
+            "connected_users",
+            "Users with a WebSocket or an event stream open.",
+            lambda: graphql.connections.users,
+        ),
     ]
 
 

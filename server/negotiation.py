@@ -1,4 +1,4 @@
-"""Which of GraphQL's two media types a reply has, and what that means for its status.
+"""Which media type a reply has, of GraphQL's two and that of event streams, and what that means for its status.
 
 "GraphQL over HTTP": under `application/json` a well-formed request is answered 200 whatever GraphQL says of it; under
 `application/graphql-response+json` a request that could not be executed is 400.
@@ -12,6 +12,7 @@ from resolvers.errors import BadInput
 from server.replies import JSON, HTTPRefusal
 
 GRAPHQL_RESPONSE = b"application/graphql-response+json; charset=utf-8"
+EVENT_STREAM = b"text/event-stream; charset=utf-8"
 
 _LONGEST_ACCEPT = 1_024
 
@@ -20,14 +21,22 @@ def reply_type(accept: bytes | None) -> bytes:
     """The content type of the reply to a request with this `Accept` header.
 
     Raises:
-        HTTPRefusal: 406, it takes neither of the two.
+        HTTPRefusal: 406, it takes none of the three.
     """
     if accept is None:
         return JSON
     chosen = _choose(accept[:_LONGEST_ACCEPT].decode("latin-1"))
     if chosen is None:
-        raise HTTPRefusal(406, BadInput("Accept", "must take application/graphql-response+json or application/json"))
+        rule = "must take application/graphql-response+json, application/json or text/event-stream"
+        raise HTTPRefusal(406, BadInput("Accept", rule))
     return chosen
+
+
+def takes_events(accept: bytes | None) -> bool:
+    """Whether a reply to a request with this `Accept` header may be an event stream, liked best or not."""
+    if accept is None:
+        return False
+    return any(reply is EVENT_STREAM for _, _, reply in _wanted(accept[:_LONGEST_ACCEPT].decode("latin-1")))
 
 
 def takes_html(accept: bytes | None) -> bool:
@@ -50,7 +59,13 @@ def is_json(content_type: bytes | None) -> bool:
 
 @lru_cache(maxsize=64)
 def _choose(accept: str) -> bytes | None:
-    """The better liked of the two; where both are liked alike, the one named first."""
+    """The best liked; where several are liked alike, the one named first."""
+    wanted = _wanted(accept)
+    return min(wanted)[2] if wanted else None
+
+
+def _wanted(accept: str) -> list[tuple[float, int, bytes]]:
+    """What is taken: how well it is liked, negated, its place, and the content type."""
     wanted: list[tuple[float, int, bytes]] = []
     for position, entry in enumerate(accept.lower().split(",")):
         kind, *parameters = (part.strip() for part in entry.split(";"))
@@ -61,7 +76,9 @@ def _choose(accept: str) -> bytes | None:
             wanted.append((-quality, position, GRAPHQL_RESPONSE))
         elif kind in {"application/json", "application/*", "*/*", ""}:
             wanted.append((-quality, position, JSON))
-    return min(wanted)[2] if wanted else None
+        elif kind == "text/event-stream":
+            wanted.append((-quality, position, EVENT_STREAM))
+    return wanted
 
 
 def _quality(parameters: list[str]) -> float:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 from inspect import isawaitable
 from typing import Any, TypeAlias, TypeGuard, cast
 
+import orjson
 import strawberry
 from graphql import (
     ExecutionResult,
@@ -18,19 +21,24 @@ from graphql import (
     create_source_event_stream,
     execute,
     execute_subscription_event,
-    map_source_to_response_event,
 )
 from strawberry.execution import optimized_is_awaitable
 
+from resolvers.event import Event
 from server.documents import Document, Documents
 from server.errors import ErrorBody, exception_body, internal_error, result_errors
 from server.limits import Limits
+from server.shared_answers import SharedAnswers
 from server.tokens import Principal
 
 #: Makes what resolvers find as `info.context`: of the user of the token, if any, and the request's id.
 MakeContext: TypeAlias = Callable[[Principal | None, str], Any]
 
 _is_awaitable = cast("Callable[[Any], TypeGuard[Awaitable[Any]]]", optimized_is_awaitable)
+#: After a recount all subscribers have an event due. All at once, each would cost many times what it costs alone, and
+#: requests would wait for the last of them.
+EVENTS_AT_ONCE = 16
+
 _MAX_VARIABLE_ERRORS = 1
 _SHOWN_NAME = 64
 
@@ -66,9 +74,9 @@ class Ask:
         return (self.operation_name or "")[:_SHOWN_NAME]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Answer:
-    """The reply to an operation, or one of a subscription's.
+    """The reply to an operation, or one of a subscription's; never changed, since many may be told the same one.
 
     `executed` is false where nothing ran (a variable was wrong); then there is no `data` in the reply at all.
     """
@@ -76,6 +84,7 @@ class Answer:
     data: dict[str, Any] | None
     errors: list[ErrorBody] = field(default_factory=list)
     executed: bool = True
+    _encoded: bytes | None = None
 
     def body(self) -> dict[str, Any]:
         """The reply as GraphQL has it."""
@@ -83,6 +92,12 @@ class Answer:
         if self.errors:
             body["errors"] = self.errors
         return body
+
+    def encoded(self) -> bytes:
+        """The reply as JSON, made once. Raises TypeError where JSON cannot have it."""
+        if self._encoded is None:
+            self._encoded = orjson.dumps(self.body())
+        return self._encoded
 
 
 class Operations:
@@ -105,6 +120,8 @@ class Operations:
         self._executor_class = schema.execution_context_class
         self._make_context = make_context
         self._hide_suggestions = not suggestions
+        self._shared: SharedAnswers[Answer] = SharedAnswers()
+        self._turns = asyncio.Semaphore(EVENTS_AT_ONCE)
         self.documents = Documents(self._schema, limits, introspection=introspection, suggestions=suggestions)
 
     async def run(self, ask: Ask) -> Answer:
@@ -150,17 +167,40 @@ class Operations:
                 yield _refusal(ask, events.errors or [])
                 return
 
-            def answer_event(event: Executor[Any]) -> Any:
-                # A context, and so DataLoaders, of its own for each event: they hold on to what they loaded once.
-                event.context_value = self._make_context(ask.principal, ask.request_id)
-                return execute_subscription_event(event)
-
-            async with aclosing(map_source_to_response_event(executor, events, answer_event)) as results:
-                async for result in results:
-                    yield _answer(ask, result)
+            shared_key = _shared_key(ask)
+            async with aclosing(events):
+                async for event in events:
+                    share = event.share if isinstance(event, Event) else None
+                    execute_event = partial(self._execute_event, ask, executor, event)
+                    if share is None:
+                        async with self._turns:
+                            answer = await execute_event()
+                        yield answer
+                    else:
+                        yield await self._shared.get((*shared_key, share), execute_event)
         except Exception as error:
             body = exception_body(error, viewer_id=ask.viewer_id, request_id=ask.request_id)
             yield Answer(None, [body], executed=False)
+
+    async def _execute_event(self, ask: Ask, executor: Executor[Any], event: object) -> Answer:
+        # A context, and so DataLoaders, of its own for each event: they hold on to what they loaded once.
+        context = self._make_context(ask.principal, ask.request_id)
+        payload = event
+        if isinstance(event, Event):
+            payload = event.rows()
+            if event.friend_pages is not None:
+                context.friend_pages = event.friend_pages
+        execution = executor.build_per_event_executor(payload)
+        execution.context_value = context
+        result: Any = execute_subscription_event(execution)
+        if isawaitable(result):
+            result = await result
+        return _answer(ask, result)
+
+
+def _shared_key(ask: Ask) -> tuple[Document, str | None, bytes]:
+    """Equal for those who ask the same."""
+    return ask.document, ask.operation_name, orjson.dumps(ask.variables, option=orjson.OPT_SORT_KEYS)
 
 
 def _answer(ask: Ask, result: ExecutionResult) -> Answer:

@@ -55,6 +55,7 @@ class LiveTotals:
         self._was_known = False
         self._ranked: tuple[int, ...] | None = None
         self._feed = ChangeFeed()
+        self._after_refresh: list[Callable[[], None]] = []
 
     @property
     def known(self) -> bool:
@@ -102,6 +103,10 @@ class LiveTotals:
         """
         return self._feed.subscribe(numbers)
 
+    def after_refresh(self, call: Callable[[], None]) -> None:
+        """Call this after each refresh, one that failed included, when the subscribers were told."""
+        self._after_refresh.append(call)
+
     async def run(self) -> None:
         """Refresh once an interval, for ever. Redis being away is logged once and changes nothing else."""
         pace = Pace(self._interval_ms / 1000)
@@ -135,6 +140,8 @@ class LiveTotals:
                 self._feed.tell_all()
             elif changed and self.known:
                 self._feed.tell(changed)
+            for call in self._after_refresh:
+                call()
 
     def _take(self, read: Read, asked: float) -> set[int]:
         found, shown = read.publication, self._shown

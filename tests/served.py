@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from server.bounded_http import BoundedHTTP
+from server.serving import server_config
 from tests.waiting import until
 
 
@@ -24,29 +26,41 @@ class Served:
         return f"{scheme}://127.0.0.1:{self.port}{path}"
 
 
-Serve = Callable[[Any], Awaitable[Served]]
+Serve = Callable[..., Awaitable[Served]]
+
+
+class _Server(uvicorn.Server):
+    """Begins and ends without the tenths of a second that uvicorn sleeps."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ended = asyncio.Event()
+
+    async def main_loop(self) -> None:
+        await self.ended.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            server.close()
+        for sock in sockets or []:
+            sock.close()
+        state = self.server_state
+        for connection in list(state.connections):
+            connection.shutdown()
+        with contextlib.suppress(TimeoutError):
+            await until(lambda: not state.connections and not state.tasks, seconds=2)
+        for task in state.tasks:
+            task.cancel()
 
 
 @pytest.fixture
 async def serve() -> AsyncIterator[Serve]:
     """Starts a server as the program does; all of them stop at the end of the test."""
-    running: list[tuple[uvicorn.Server, asyncio.Task[None]]] = []
+    running: list[tuple[_Server, asyncio.Task[None]]] = []
 
-    async def start(app: Any) -> Served:
-        config = uvicorn.Config(
-            app,
-            port=0,
-            http=BoundedHTTP,
-            ws="websockets-sansio",
-            loop="none",
-            lifespan="off",
-            access_log=False,
-            log_config=None,
-            proxy_headers=False,
-            ws_max_size=64 * 1024,
-            timeout_graceful_shutdown=2,
-        )
-        server = uvicorn.Server(config)
+    async def start(app: Any, **changes: Any) -> Served:
+        config = server_config(app, port=0, **changes)
+        server = _Server(config)
         sock = config.bind_socket()
         running.append((server, asyncio.create_task(server.serve([sock]))))
         await until(lambda: server.started)
@@ -54,5 +68,5 @@ async def serve() -> AsyncIterator[Serve]:
 
     yield start
     for server, task in running:
-        server.should_exit = True
+        server.ended.set()
         await task

@@ -8,6 +8,7 @@ import pytest
 
 from ops.bundle import DIST, WEB, find_npm, new_enough
 from ops.stamp import ROOT
+from ops.standards import FOLDER as STANDARDS
 from tests.conftest import skip_or_fail
 
 
@@ -54,9 +55,10 @@ def test_lock_files_name_no_registry() -> None:
         pins = re.findall(r"^[a-z0-9][^\s=]*==", text, re.MULTILINE)
         assert pins
         assert len(re.findall(r"==[^\\]*\\\n\s+--hash=sha256:", text)) == len(pins)
-    lock = json.loads((WEB / "package-lock.json").read_text())
-    assert not [name for name, package in lock["packages"].items() if "resolved" in package]
-    assert not [name for name, package in lock["packages"].items() if name and "integrity" not in package]
+    for folder in (WEB, STANDARDS):
+        lock = json.loads((folder / "package-lock.json").read_text())
+        assert not [name for name, package in lock["packages"].items() if "resolved" in package]
+        assert not [name for name, package in lock["packages"].items() if name and "integrity" not in package]
 
 
 def test_the_bundle_loads_nothing_from_elsewhere() -> None:

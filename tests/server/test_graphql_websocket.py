@@ -265,6 +265,73 @@ async def test_without_init_it_closes_with_4408(make_edge: MakeEdge, serve: Serv
         assert await socket.closed() == 4408
 
 
+async def test_the_twenty_first_socket_of_a_user_is_closed_with_4429_and_says_why(
+    make_edge: MakeEdge, serve: Serve
+) -> None:
+    edge = make_edge(Limits(connections_a_user=2))
+    served = await serve(edge.app)
+    async with opened(served) as first, opened(served) as second, opened(served) as third, opened(served) as others:
+        for socket in (first, second):
+            await socket.start(edge.bearer(7))
+        await third.tell({"type": "connection_init", "payload": edge.bearer(7)})
+        assert await third.closed() == 4429
+        assert third.connection.close_reason == "open sockets and event streams of one user: 3 is over the limit of 2"
+        await others.start(edge.bearer(8))
+        async with opened(served) as nobodys:
+            await nobodys.start()
+        first.connection.transport.abort()
+        await until(lambda: len(edge.app.sockets.open) == 2)
+        async with opened(served) as again:
+            await again.start(edge.bearer(7))
+    await until(lambda: edge.app.connections.users == 0)
+
+
+# The end
+
+
+async def test_a_drain_closes_all_with_1012_and_loses_no_reply(
+    served: Served, edge: Edge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, answer, run = asyncio.Event(), asyncio.Event(), edge.app.operations.run
+
+    async def slow_run(ask: Any) -> Any:
+        asked.set()
+        await answer.wait()
+        return await run(ask)
+
+    monkeypatch.setattr(edge.app.operations, "run", slow_run)
+    async with opened(served) as idle, opened(served) as watching, opened(served) as waiting, opened(served) as new:
+        for socket in (idle, watching, waiting):
+            await socket.start()
+        await watching.subscribe("1", "subscription { waiting { name } }")
+        await watching.hear()
+        await waiting.subscribe("1", "{ first }")
+        await asked.wait()
+        draining = asyncio.create_task(edge.app.drain(0.05))
+        for socket in (idle, watching, new):
+            assert await socket.closed() == 1012
+        answer.set()
+        assert (await waiting.hear())["payload"] == {"data": {"first": 30}}
+        assert await waiting.closed() == 1012
+        await draining
+    await until(lambda: not edge.app.sockets.open)
+    assert (edge.app.sockets.running, edge.store.subscribers) == (0, 0)
+
+
+async def test_a_drain_is_spread(served: Served, edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
+    spread: list[tuple[float, float]] = []
+
+    def uniform(low: float, high: float) -> float:
+        spread.append((low, high))
+        return 0.0
+
+    monkeypatch.setattr("random.uniform", uniform)
+    async with opened(served) as first, opened(served) as second:
+        await edge.app.drain(2.0)
+        assert [await first.closed(), await second.closed()] == [1012, 1012]
+    assert spread == [(0, 2.0)] * 2
+
+
 # The protocol
 
 

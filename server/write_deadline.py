@@ -1,0 +1,29 @@
+"""What waits to be sent must move, or the connection is given up."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+#: How long a client may leave what it was sent, once buffers are full; and how long the network may leave it.
+UNREAD_SECONDS = 30.0
+
+
+class WriteDeadline:
+    """Aborts a connection whose buffers stay full for `UNREAD_SECONDS`."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._timer = asyncio.get_running_loop().call_later(UNREAD_SECONDS, transport.abort)
+
+    def cancel(self) -> None:
+        """The buffers have room again, or the connection is gone."""
+        self._timer.cancel()
+
+
+def bound_silence(transport: asyncio.Transport) -> None:
+    """Let the system give up a connection whose other side acknowledges nothing, as after a cut cable. Where nothing
+    else would notice, a stream of events would stay for a quarter of an hour.
+    """
+    sock = transport.get_extra_info("socket")
+    if sock is not None and sock.family in {socket.AF_INET, socket.AF_INET6} and hasattr(socket, "TCP_USER_TIMEOUT"):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(UNREAD_SECONDS * 1000))
