@@ -18,14 +18,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from signals.redis import SharedRedis
-from tests.storm.store_calls import SLOW_CALLS
+from tests.storm.mutants import MUTANTS, PULL_MUTANTS
+from tests.storm.slow_calls import SLOW_CALLS
 from tests.storm.view_invariants import WrongCountError
-from tests.storm.view_mutants import MUTANTS, PULL_MUTANTS
 from tests.storm.view_operations import ON_AND_OFF, OPERATIONS, Operation, random_operations
 from tests.storm.view_schedule import Schedule
 
 BUDGET = os.environ.get("HEADCOUNT_STORM", "")
-STORM_SCHEDULES = {"": 2_000, "long": 2_000, "short": 150}.get(BUDGET) or int(BUDGET)
+#: With those of `test_forgetful_schedules.py` 10,000 in a long storm.
+STORM_SCHEDULES = {"": 5_000, "long": 5_000, "short": 150}.get(BUDGET) or int(BUDGET) // 2
 #: Schedules within which a mutant has to be found; most are among the first thirty.
 MUTANT_SCHEDULES = 1_000
 #: Rules whose absence shows soon enough for every test run.
@@ -64,7 +65,8 @@ async def run_schedule(
 
 
 @settings(
-    max_examples=50, derandomize=True, deadline=None, database=None,
+    max_examples=110,  # with the forty below 150, and 150 of a Redis that forgets
+    derandomize=True, deadline=None, database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )  # fmt: skip
 @given(

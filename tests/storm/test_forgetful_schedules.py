@@ -1,0 +1,129 @@
+"""Whole processes on a Redis that forgets, under random schedules and directed ones, against plain sets.
+
+The outbox, the relay, the event log, consumers, acknowledgements and markers are the real ones, and each of their
+calls is a step at which a process may sleep or die, or a reply may be lost. Between steps Redis goes back to an earlier
+moment or loses everything, whole or a node of it; ten minutes pass; another truth takes the place of this one. I1 and
+I2 are checked after every write, I3 at the end; `view_schedule.py` says how.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from random import Random, SystemRandom
+
+import pytest
+import structlog
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from signals.redis import SharedRedis
+from tests.storm.directed import Directed
+from tests.storm.directed_schedules import DIRECTED
+from tests.storm.mutants import MARKER_MUTANTS
+from tests.storm.test_view_schedules import STORM_SCHEDULES
+from tests.storm.view_invariants import WrongCountError
+from tests.storm.view_operations import FORGETFUL, FORGETFUL_OPERATIONS, Operation, random_operations
+from tests.storm.view_schedule import Schedule
+from tests.storm.worker_process import Parts
+
+#: Rules whose absence random schedules show soon as well.
+RANDOM_MUTANTS: list[str] = []
+#: Schedules within which they have to be found.
+MUTANT_SCHEDULES = 100
+
+
+@pytest.fixture(autouse=True)
+async def _nobody_waits(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
+    """The log is quiet, and whoever tries again after an outage does so when the schedule lets them."""
+    for module in ("workers.fan_out_consumer", "workers.acknowledgements"):
+        monkeypatch.setattr(f"{module}.pause_seconds", lambda _failures: 0.0)
+    with structlog.testing.capture_logs():
+        yield
+
+
+async def run_schedule(redis: SharedRedis, seed: int, parts: Parts) -> Schedule:
+    """The schedule of a seed."""
+    await redis.call("FLUSHALL")
+    random = Random(seed)
+    schedule = Schedule(redis, random, parts=parts)
+    await schedule.run(random_operations(random, 20, FORGETFUL))
+    return schedule
+
+
+async def run_directed(redis: SharedRedis, rule: str, parts: Parts) -> None:
+    """The schedule that shows a rule."""
+    world = Directed(redis, parts)
+    try:
+        await world.begin()
+        await DIRECTED[rule](world)
+        await world.schedule.end()
+    finally:
+        await world.schedule.stop()
+
+
+@settings(
+    max_examples=110,  # with the forty below 150, and 150 of views alone
+    derandomize=True, deadline=None, database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)  # fmt: skip
+@given(
+    operations=st.lists(
+        st.tuples(st.sampled_from(FORGETFUL_OPERATIONS), st.integers(0, 4), st.integers(0, 31)), min_size=8, max_size=30
+    ),
+    seed=st.integers(0, 2**32 - 1),
+)
+async def test_processes_match_plain_sets_whatever_redis_forgets(
+    shared_redis: SharedRedis, operations: list[Operation], seed: int
+) -> None:
+    await shared_redis.call("FLUSHALL")
+    await Schedule(shared_redis, Random(seed), parts=Parts()).run(operations)
+
+
+async def test_schedules_meet_what_markers_are_for(shared_redis: SharedRedis) -> None:
+    outcomes: Counter[str] = Counter()
+    compared = 0
+    for seed in range(40):
+        schedule = await run_schedule(shared_redis, seed, Parts())
+        outcomes += schedule.outcomes
+        compared += schedule.residents_compared
+    assert compared > 80
+    expected = {
+        f"{call} {answer}"
+        for call in ("append", "stands", "move", "settle", "unacknowledge_after")
+        for answer in (True, False)
+    }
+    assert expected - outcomes.keys() == set()
+
+
+@pytest.mark.parametrize("rule", DIRECTED)
+async def test_the_moment_that_a_rule_is_there_for(shared_redis: SharedRedis, rule: str) -> None:
+    await run_directed(shared_redis, rule, Parts())
+    await shared_redis.call("FLUSHALL")
+    with pytest.raises(WrongCountError):
+        await run_directed(shared_redis, rule, MARKER_MUTANTS[rule])
+
+
+@pytest.mark.parametrize("rule", RANDOM_MUTANTS)
+async def test_a_rule_left_out_is_noticed(shared_redis: SharedRedis, rule: str) -> None:
+    assert await _noticed(shared_redis, rule)
+
+
+@pytest.mark.storm
+async def test_processes_match_plain_sets_in_a_long_storm(shared_redis: SharedRedis) -> None:
+    system = SystemRandom()
+    for _ in range(STORM_SCHEDULES):
+        seed = system.randrange(2**32)
+        try:
+            await run_schedule(shared_redis, seed, Parts())
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+
+
+async def _noticed(redis: SharedRedis, rule: str) -> bool:
+    for seed in range(MUTANT_SCHEDULES):
+        try:
+            await run_schedule(redis, seed, MARKER_MUTANTS[rule])
+        except WrongCountError:
+            return True
+    return False
