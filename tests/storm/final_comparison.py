@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from tests.storm.view_invariants import WrongCountError, check_at_end
@@ -16,19 +17,18 @@ async def compare_residents(schedule: Schedule) -> int:
     Raises:
         WrongCountError: one has not.
     """
-    compared = 0
     schedule.troupe.clock += 1
     await schedule.lengths.pass_on(schedule.random, 1.0, schedule.troupe.clock)
-    for viewer_id in schedule.users:
-        if await schedule.real_views.counts(viewer_id) is None:
-            continue
-        await schedule.troupe.finish(schedule.read_page(viewer_id, schedule.web[0], schedule.graph))
-        view, truth = await schedule.real_views.view(viewer_id), schedule.graph.truth(viewer_id)
-        compared += 1
+    counts = await asyncio.gather(*map(schedule.real_views.counts, schedule.users))
+    residents = [viewer_id for viewer_id, held in zip(schedule.users, counts, strict=True) if held is not None]
+    await schedule.read_pages(residents)
+    views = await asyncio.gather(*map(schedule.real_views.view, residents))
+    for viewer_id, view in zip(residents, views, strict=True):
+        truth = schedule.graph.truth(viewer_id)
         check_at_end(viewer_id, view, schedule.graph.logs)
         if view is None or view.counts != truth:
             raise WrongCountError(f"I3: {viewer_id} has {view} for {truth}")
-    return compared
+    return len(residents)
 
 
 async def build_all(schedule: Schedule) -> None:
@@ -37,10 +37,12 @@ async def build_all(schedule: Schedule) -> None:
     Raises:
         WrongCountError: one has none, or another one than the truth says.
     """
-    for viewer_id in schedule.users:
-        for _ in range(50):  # each read claims as though ten seconds had passed in three of ten
-            if (counts := await schedule.real_views.counts(viewer_id)) is not None:
-                break
-            await schedule.troupe.finish(schedule.read_page(viewer_id, schedule.web[1], schedule.graph))
-        if counts != schedule.graph.truth(viewer_id):
-            raise WrongCountError(f"built last: {viewer_id} has {counts} for {schedule.graph.truth(viewer_id)}")
+    for _ in range(50):  # each read claims as though ten seconds had passed in three of ten
+        answers = await asyncio.gather(*map(schedule.real_views.counts, schedule.users))
+        counts = dict(zip(schedule.users, answers, strict=True))
+        if all(held is not None for held in counts.values()):
+            break
+        await schedule.read_pages([viewer_id for viewer_id, held in counts.items() if held is None])
+    for viewer_id, held in counts.items():
+        if held != schedule.graph.truth(viewer_id):
+            raise WrongCountError(f"built last: {viewer_id} has {held} for {schedule.graph.truth(viewer_id)}")

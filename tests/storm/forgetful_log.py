@@ -178,8 +178,8 @@ class ForgetfulLog:
             self._troupe.clock += 200
             await self._troupe.finish(_quiet(leader.check()))
             leads = leader.relay._taken_over  # or it has just noticed something
-            depths = await self._depths()
-            if leads and not self._truth.waiting_rows and not any(depths.values()) and await self._settled():
+            done = leads and not self._truth.waiting_rows and await self._settled()
+            if done and not any((await self._depths()).values()):
                 return
             for _ in range(3):  # one may find that the streams are to be taken over, and one does it
                 if self._truth.waiting_rows or not leader.relay._taken_over:

@@ -57,10 +57,11 @@ class Troupe:
         for task in [task for task in self._tasks if task.done()]:
             self._tasks.pop(task)(task)
 
-    async def finish(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Begin a task, and let it and all others go on until they are done, in whatever order."""
+    async def finish(self, coroutine: Coroutine[Any, Any, None] | None = None) -> None:
+        """Let all go on until they are done, in whatever order; one that begins now, too."""
         stage = self.stage
-        self.start(coroutine)
+        if coroutine is not None:
+            self.start(coroutine)
         most = stage.passed + MOST_CALLS
         stage.free(True)
         await stage.settle()

@@ -100,7 +100,7 @@ class Schedule:
             )
         else:
             self.events = self.log = ForgetfulLog(
-                redis,
+                self.redis,
                 cast("ModelTruth", self.graph),
                 self.troupe,
                 partial(self._call_views, None),
@@ -171,8 +171,7 @@ class Schedule:
         faults, self.troupe.faults = self.troupe.faults, False
         if self._parts is not None:
             await self.log.begin()
-        for viewer_id in self.users[1:]:
-            await self.troupe.finish(self.read_page(viewer_id, self.web[0], self.graph))
+        await self.read_pages(self.users[1:])
         self.troupe.faults = faults
 
     # Operations
@@ -217,6 +216,12 @@ class Schedule:
         if counts is not None and counts not in true[began:]:
             raise WrongCountError(f"a cold page of {viewer_id} says {counts}, never true since the read began")
 
+    async def read_pages(self, viewer_ids: Sequence[int]) -> None:
+        """Read pages, to their end."""
+        for viewer_id in viewer_ids:
+            self.troupe.start(self.read_page(viewer_id, self.web[0], self.graph))
+        await self.troupe.finish()
+
     def _page_read(self, task: asyncio.Task[None]) -> None:
         if len(self._truths) > 1 and not task.cancelled():
             error = task.exception()
@@ -232,8 +237,7 @@ class Schedule:
             # A call whose reply was lost had been sent twice; this is the second, however late.
             args, again = self.random.choice(self._lost_replies)
             with suppress(ResponseError):  # as above
-                await again()
-            await self._check_views(viewers_written(args))
+                await self._checked(viewers_written(args), again)
         else:
             await self.stage.open(gate)
 
@@ -249,24 +253,27 @@ class Schedule:
             return await method()
         if name == "claim" and late_views is not None and self.random.random() < 0.3:
             method = partial(late_views.claim, *args)
-        reply = await method()
         if self.troupe.faults:
             if self.random.random() < 0.15:
-                reply = await method()
+                await method()
             if self.random.random() < 0.3:
                 self._lost_replies = [*self._lost_replies[-20:], (args, method)]
+        reply = await self._checked(viewers_written(args), method)
         for answer in reply if isinstance(reply, list) else [reply]:
             outcome = getattr(answer, "status", answer)
             self.outcomes[f"{name} {getattr(outcome, 'name', outcome is not None)}"] += 1
-        await self._check_views(viewers_written(args))
         return reply
 
     # What must hold
 
-    async def _check_views(self, viewer_ids: set[int]) -> None:
+    async def _checked(self, viewer_ids: set[int], method: Callable[[], Awaitable[Any]]) -> Any:
+        """Make a call, and look at the views that it wrote, in one round trip."""
         async with self._one_check:  # where calls pass freely: what was read first is compared first
-            views = await asyncio.gather(*[self.real_views.view(viewer_id) for viewer_id in viewer_ids])
+            calls = [method(), *map(self.real_views.view, viewer_ids)]
+            reply, *views = await asyncio.gather(*calls, return_exceptions=True)
             for viewer_id, view in zip(viewer_ids, views, strict=True):
+                if isinstance(view, BaseException):
+                    raise view
                 truth = self.graph if len(self._truths) == 1 else await self._truth_of(viewer_id)
                 if truth is not None:
                     try:
@@ -275,6 +282,9 @@ class Schedule:
                         self.troupe.wrong = error
                         raise
                 self._last[viewer_id] = view
+        if isinstance(reply, BaseException):
+            raise reply
+        return reply
 
     async def _truth_of(self, viewer_id: int) -> ModelGraph | None:
         """The truth that a viewer's shard is of; None while it is of none, and is emptied before it is of one."""

@@ -94,7 +94,6 @@ class WorkerProcess:
         self.tasks: set[asyncio.Task[None]] = set()
         self.consuming: list[int] = []  # partitions, each as often as it is being worked on
         self._troupe = troupe
-        redis = parts.redis(redis)
         graph: SocialGraph = gated(truth, CALLS_OF_TRUTH, around, "truth_id on_commit")
         witness = Witness()
         views = gated(FriendViews(redis, fence=parts.fence(truth_id, witness)), CALLS_OF_VIEWS, around_views)
