@@ -199,7 +199,7 @@ class Schedule:
         elif what == "kill":
             self.log.kill(b)
         elif what == "later":
-            cast("ModelTruth", self.graph).now_ms += (200_000, 601_000)[b % 2]
+            cast("ModelTruth", self.graph).now_ms += (200_000, 601_000, 601_000)[b % 3]
         elif what == "replace" and b % 4 == 0:
             self.log.replace_truth(cast("ModelTruth", self.new_truth()))
             for _ in range(4):
