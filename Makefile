@@ -1,5 +1,5 @@
 # Needs Python 3.11 or newer and make; everything else is installed below this folder.
-# PYTHON=… chooses the interpreter; RUN_ARGS=… adds options to `headcount serve`, TEST_ARGS=… to pytest.
+# PYTHON=… chooses the interpreter; RUN_ARGS=… adds options to `headcount serve`, TEST_ARGS=… to pytest, BENCH_ARGS=… to the benchmark.
 
 # Node's and Python's tools are found below this folder by relative paths: a space in its name does no harm.
 ifndef PYTHON
@@ -9,6 +9,7 @@ endif
 BIN := .venv/bin
 RUN_ARGS ?=
 TEST_ARGS ?=
+BENCH_ARGS ?=
 STORM ?= long
 # Two test processes: each has a Redis of its own, and what the suite waits for is mostly not the CPU.
 TEST_PROCESSES ?= 2
@@ -46,8 +47,8 @@ format: setup ## Rewrite the code in the house format, and schema.graphql from t
 	$(BIN)/ruff format .
 	$(BIN)/python -m schema > .schema.graphql.new && mv .schema.graphql.new schema.graphql
 
-bench: setup ## The benchmark of this machine
-	@$(BIN)/python -m bench
+bench: setup ## The benchmark of this machine (BENCH_ARGS="views graph --save NAME": those parts, kept in bench/results)
+	@$(BIN)/python -m bench $(BENCH_ARGS)
 
 storm: setup ## The long property tests: random schedules against plain sets (STORM=short: a few)
 	@HEADCOUNT_STORM=$(STORM) $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile -m storm --timeout 0 $(TEST_ARGS)

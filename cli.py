@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from events.dead_letters import DeadLetter, DeadLetters
     from graph.imports.importer import OnError
     from graph.imports.kinds import KindName
-    from workers.reconcile import Report
-    from workers.status import Status
 
 Result = TypeVar("Result")
 
@@ -111,10 +109,11 @@ def serve(host: str, port: int, processes: int, no_workers: bool, dev: bool, dem
     An embedded Redis and the SQLite truth are in the data folder, HEADCOUNT_DATA_DIR. Ctrl-C stops it in order.
     """
     import app
+    from server.process import StartError
 
     try:
         code = app.serve(load_settings(), host, port, processes, workers=not no_workers, dev=dev or demo, demo=demo)
-    except app.StartError as error:
+    except StartError as error:
         raise click.ClickException(str(error)) from error
     sys.exit(code)
 
@@ -123,10 +122,11 @@ def serve(host: str, port: int, processes: int, no_workers: bool, dev: bool, dem
 def work() -> None:
     """Run the workers alone, beside a `headcount serve --no-workers` on this data folder or Redis."""
     import app
+    from server.process import StartError
 
     try:
         code = app.work(load_settings())
-    except app.StartError as error:
+    except StartError as error:
         raise click.ClickException(str(error)) from error
     sys.exit(code)
 
@@ -226,7 +226,9 @@ def status(as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    found = asyncio.run(_status(load_settings()))
+    from workers.status import read_status
+
+    found = asyncio.run(read_status(load_settings()))
     if as_json:
         click.echo(json.dumps(found.as_json(), indent=2))
         return
@@ -236,24 +238,6 @@ def status(as_json: bool) -> None:
     for row in found.as_rows():
         table.add_row(*row)
     Console(highlight=False, markup=False).print(table)
-
-
-async def _status(settings: Settings) -> Status:
-    from redis.exceptions import RedisError
-
-    from signals.embedded_redis import EmbeddedRedisError
-    from workers.command_stores import RedisUnreachableError, command_graph, command_redis
-    from workers.status import Status, read_redis_status
-
-    folder = DataFolder(settings.data_dir)
-    async with command_graph(settings, folder, create=False) as graph:
-        held_by = folder.holder()
-        truth = await graph.totals()
-        try:
-            async with command_redis(settings, folder, "status") as client:
-                return Status(str(folder.path), held_by, truth, redis=await read_redis_status(client))
-        except (RedisUnreachableError, EmbeddedRedisError, RedisError, DataFolderError) as error:
-            return Status(str(folder.path), held_by, truth, redis_error=str(error))
 
 
 @main.command(short_help="Compare the views in Redis with the truth.")
@@ -266,71 +250,28 @@ def reconcile(user: int | None, repair: bool, as_json: bool) -> None:
     Events in flight are not drift: what a view lacks counts once the events of then were handled. Exit code 1 says that
     there is drift, also where it was repaired.
     """
-    report, game_ids = asyncio.run(_reconcile(load_settings(), user, repair))
-    from workers.reconcile_report import SHOWN_ROWS, drift_rows, totals
+    from redis.exceptions import RedisError
+
+    from signals.embedded_redis import EmbeddedRedisError
+    from workers.command_stores import RedisUnreachableError
+    from workers.reconcile_command import reconcile_views
+    from workers.reconcile_report import SHOWN_ROWS, drift_rows, print_tables, totals
     from workers.reconcile_report import as_json as json_of
 
+    try:
+        report, game_ids = asyncio.run(reconcile_views(load_settings(), user, repair=repair))
+    except (RedisUnreachableError, EmbeddedRedisError, RedisError) as error:
+        raise click.ClickException(str(error)) from None
     if as_json:
         click.echo(json.dumps(json_of(report, game_ids), indent=2))
     elif sys.stdout.isatty():
-        _print_reconciled(totals(report), list(islice(drift_rows(report, game_ids), SHOWN_ROWS)))
+        print_tables(report, game_ids)
     else:
         for row in islice(drift_rows(report, game_ids), SHOWN_ROWS):
             click.echo("  ".join(row))
         for name, value in totals(report):
             click.echo(f"{name}: {value}")
     sys.exit(1 if report.drift else 0)
-
-
-def _print_reconciled(sums: Sequence[tuple[str, str]], drift: Sequence[tuple[str, str, str, str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(highlight=False, markup=False)
-    if drift:
-        wrong = Table("user", "game or friend", "drift", "what is wrong")
-        for row in drift:
-            wrong.add_row(*row)
-        console.print(wrong)
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="bold", no_wrap=True)
-    for sum_ in sums:
-        grid.add_row(*sum_)
-    console.print(grid)
-
-
-async def _reconcile(settings: Settings, user: int | None, repair: bool) -> tuple[Report, dict[int, int]]:
-    from redis.exceptions import RedisError
-    from rich.console import Console
-
-    from events.event_progress import EventProgress
-    from signals.embedded_redis import EmbeddedRedisError
-    from signals.redis import SharedRedis
-    from signals.views import FriendViews
-    from workers.command_stores import RedisUnreachableError, command_graph, command_redis
-    from workers.in_flight import PATIENCE_SECONDS, InFlight
-    from workers.reconcile import Reconcile
-    from workers.reconcile_report import Bar, Lines
-
-    folder = DataFolder(settings.data_dir)
-    # Where this command runs Redis by itself, no worker handles anything, and there is nothing to wait for.
-    alone = settings.redis_url is None and folder.holder() is None
-    async with command_graph(settings, folder, create=False) as graph:
-        try:
-            async with command_redis(settings, folder, "reconcile") as client:
-                views = FriendViews(SharedRedis(client))
-                in_flight = InFlight(graph, EventProgress(client), patience_seconds=0 if alone else PATIENCE_SECONDS)
-                reconciling = Reconcile(graph, views, in_flight, repair=repair)
-                if user is not None:
-                    report = await reconciling.views([user])
-                else:
-                    count = await views.resident_count()
-                    console = Console(stderr=True)
-                    with Bar(console, count) if console.is_terminal else Lines(sys.stderr, count) as advance:
-                        report = await reconciling.all(advance)
-                return report, {game.number: game.id for game in (await graph.catalogue()).changed}
-        except (RedisUnreachableError, EmbeddedRedisError, RedisError) as error:
-            raise click.ClickException(str(error)) from None
 
 
 @main.group("dead-letters", short_help="Look at events that were set aside, and replay them.")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from signals.hash_payload import hash_payloads, packed_number, packed_text
 from signals.redis import Argument
 from signals.view_keys import BUCKETS
 
@@ -64,21 +65,18 @@ def encode_view(edges: Mapping[int, tuple[int, int, int]], counts: Mapping[int, 
         edges: owner to (version, state, cursor); those that are off are left out.
         counts: game number to count.
     """
-    rows: list[Argument] = []
+    rows: list[bytes] = []
     pull_owners: list[Argument] = []
     for owner_id, (version, state, cursor) in edges.items():
         if state != _OFF:
-            rows += (owner_id, ROW.pack(checked_version(version), cursor, state))
+            row = ROW.pack(checked_version(version), cursor, state)
+            rows += (packed_text(b"%d" % owner_id), packed_text(row))
             if state == _PULL:
                 pull_owners.append(owner_id)
-    buckets: list[list[Argument]] = [[] for _ in range(BUCKETS)]
+    buckets: list[list[bytes]] = [[] for _ in range(BUCKETS)]
     for number, count in counts.items():
-        buckets[number % BUCKETS] += (number // BUCKETS, count)
-    sizes = [len(rows) // 2, len(pull_owners), *[len(bucket) // 2 for bucket in buckets]]
-    args = [packed_numbers(len(sizes)).pack(*sizes), *rows, *pull_owners]
-    for bucket in buckets:
-        args += bucket
-    return args
+        buckets[number & 63] += (packed_number(number >> 6), packed_number(count))
+    return [*hash_payloads([rows]), *hash_payloads(buckets), *pull_owners]
 
 
 def checked_version(version: int) -> int:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from redis.exceptions import AskError, MovedError, TryAgainError
 
@@ -22,36 +21,25 @@ from signals.fence import Fence
 from signals.outcome import BuildResult, BuildStatus, Outcome
 from signals.redis import Argument, Reply, Script, SharedRedis, script
 from signals.shards import SHARDS, shard_of
-from signals.view import View, checked_version, decode_view, encode_view, packed_numbers
+from signals.view import View, checked_version, decode_view, encode_view
+from signals.view_page import Page, decode_page, encode_page
+from signals.view_update import Update, encode_updates
 
 __all__ = ["BuildResult", "BuildStatus", "FriendViews", "Outcome", "Page", "Update"]
 
-#: Updates one APPLY carries: some 800 keys, about a millisecond of Redis. At most 256: entries are told by one byte.
+#: Updates one APPLY carries: 800 keys at most, two milliseconds of Redis. At most 255: they are told by one byte.
 UPDATES_A_CALL = 200
+#: Entries of a log one CATCHUP carries: some milliseconds of Redis, where they go into buckets of hundreds of games.
+ENTRIES_A_CALL = 1_000
 #: Views one EVICT carries: 68 keys each.
 EVICTIONS_A_CALL = 50
 #: A build older than this counts as dead, and another builder may take over.
 DEAD_BUILD_SECONDS = 10.0
 
 _OFF = 0
+_OUTCOMES = {outcome.value: outcome for outcome in Outcome}  # by the number that scripts answer
 _HALF_MOVED = (TryAgainError, AskError, MovedError)  # what a slot on its way to another node answers
 _TRY_AGAIN_SECONDS = (0.01, 0.03, 0.1, 0.3)
-
-
-class Update(NamedTuple):
-    """Entry `ordinal` (1, 2, 3 …) of the owner's log is game `number`; to be counted in the viewer's view."""
-
-    viewer_id: int
-    owner_id: int
-    ordinal: int
-    number: int
-
-
-class Page(NamedTuple):
-    """Counts in the order asked, and how far the view has the logs of the friends whose plays are pulled."""
-
-    counts: Sequence[int]
-    pull_cursors: dict[int, int]
 
 
 class FriendViews:
@@ -88,21 +76,12 @@ class FriendViews:
             viewer_id: who looks.
             numbers: game numbers, a few thousand at most.
         """
-        tag = view_keys.tag(viewer_id)
-        prefix = f"fp:{tag}:"
-        keys: list[Argument] = [f"st:{tag}", f"pl:{tag}", f"ec:{tag}"]
-        keys += [f"{prefix}{number & 63}" for number in numbers]
-        fields = ",".join([str(number >> 6) for number in numbers])
+        keys, args = encode_page(viewer_id, numbers)
         try:
-            reply = await self._redis.run(self._page, keys, [fields])
+            reply = await self._redis.run(self._page, keys, args)
         except _HALF_MOVED:
             return None
-        if reply is None:
-            return None
-        return Page(
-            packed_numbers(len(numbers)).unpack(reply[0]),
-            {int(reply[i]): reply[i + 1] for i in range(1, len(reply), 2)},
-        )
+        return None if reply is None else decode_page(reply, len(numbers))
 
     async def view(self, viewer_id: int) -> View | None:
         """Everything of one view at one moment, for audits and tests; None where there is none."""
@@ -193,29 +172,19 @@ class FriendViews:
         places: dict[int, list[int]] = defaultdict(list)
         for place, update in enumerate(updates):
             places[shard_of(update.viewer_id)].append(place)
-        parts = [
-            in_shard[start : start + UPDATES_A_CALL]
-            for in_shard in places.values()
-            for start in range(0, len(in_shard), UPDATES_A_CALL)
-        ]
+        parts: list[list[int]] = []
+        for in_shard in places.values():
+            in_shard.sort(key=lambda place: updates[place].viewer_id)  # those of one view together, in their order
+            parts += [in_shard[start : start + UPDATES_A_CALL] for start in range(0, len(in_shard), UPDATES_A_CALL)]
         replies = await _all([self._apply_part([updates[place] for place in part]) for part in parts])
         outcomes = [Outcome.NOT_RESIDENT] * len(updates)
         for part, reply in zip(parts, replies, strict=True):
             for place, outcome in zip(part, reply, strict=True):
-                outcomes[place] = Outcome(outcome)
+                outcomes[place] = _OUTCOMES[outcome]
         return outcomes
 
     async def _apply_part(self, updates: Sequence[Update]) -> Reply:
-        tags = [view_keys.tag(update.viewer_id) for update in updates]
-        keys: list[Argument] = [f"st:{tag}" for tag in tags]
-        keys += [f"ec:{tag}" for tag in tags]
-        keys += [f"fp:{tag}:{update.number & 63}" for tag, update in zip(tags, updates, strict=True)]
-        keys += [f"dt:{tag}" for tag in tags]
-        entries: dict[tuple[int, int, int], int] = {}
-        places = bytes([entries.setdefault(update[1:], len(entries)) for update in updates])
-        args: list[Argument] = [places]
-        for owner_id, ordinal, number in entries:
-            args += (owner_id, ordinal, number >> 6)
+        keys, args = encode_updates(updates)
         return await self._run(self._apply, shard_of(updates[0].viewer_id), keys, args)
 
     async def edge(
@@ -257,10 +226,21 @@ class FriendViews:
         Returns:
             PAST_LOG_END: this log was read before others counted more of it, or the view is not of this truth. Evict.
         """
+        length = len(log) // 4
+        before, applied = max(0, length - ENTRIES_A_CALL), False  # a cursor mostly stands close to the end
+        while True:
+            part = log[4 * before : 4 * (before + ENTRIES_A_CALL)]
+            outcome, *cursor = await self._catch_up_part(viewer_id, owner_id, part, before, length)
+            applied = applied or outcome == Outcome.APPLIED
+            if not cursor or cursor[0] >= length:
+                return Outcome.APPLIED if applied and cursor else Outcome(outcome)
+            before = cursor[0]
+
+    async def _catch_up_part(self, viewer_id: int, owner_id: int, part: bytes, before: int, length: int) -> Reply:
         tag = view_keys.tag(viewer_id)
-        bucket_keys, buckets = view_keys.buckets_of_log(tag, log)
+        bucket_keys, buckets = view_keys.buckets_of_log(tag, part)
         keys: list[Argument] = [f"st:{tag}", f"ec:{tag}", f"dt:{tag}", *bucket_keys]
-        return Outcome(await self._run(self._catch_up, shard_of(viewer_id), keys, [owner_id, log, buckets]))
+        return await self._run(self._catch_up, shard_of(viewer_id), keys, [owner_id, part, buckets, before, length])
 
     # Who is read
 

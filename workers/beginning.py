@@ -53,7 +53,8 @@ class Beginning:
         self._shard_markers = shard_markers
         self._catalogue = catalogue
         self._copy = copy
-        self._on_open = on_open
+        self._to_prepare = list(on_open)
+        self._prepared = False
         self._kept: tuple[str, int] | None = None
         self._ready = asyncio.Event()
         self.truth_is_open = False
@@ -83,7 +84,7 @@ class Beginning:
         failures = 0
         while not self._ready.is_set():
             try:
-                if not self.truth_is_open:
+                if not self._prepared:
                     await self._open()
                     log.info("truth_reached", failures=failures)
                 await self._see_what_is_derived()
@@ -128,11 +129,14 @@ class Beginning:
             self._kept = known
 
     async def _open(self) -> None:
-        await self._graph.open()
-        self.truth_is_open = True
-        for prepare in self._on_open:
-            await prepare()
+        if not self.truth_is_open:
+            await self._graph.open()
+            self.truth_is_open = True
+        while self._to_prepare:  # the truth may go away in between: what was done is not done again
+            await self._to_prepare[0]()
+            del self._to_prepare[0]
         await self.refresh_catalogue()
+        self._prepared = True
 
     async def _see_what_is_derived(self) -> None:
         await self._markers.begin()

@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeVar
 from events.event import Event
 from graph.social_graph import SocialGraph
 from graph.visibility import CursorState, Visibility, is_deleted
+from signals.shards import SHARDS
 from signals.views import FriendViews, Outcome, Update
 from workers.live_visibility import LiveVisibility
 
@@ -90,6 +91,14 @@ class FanOut:
             await self._views.evict(part)
         if event.kind == "user" and self._live is not None:
             await self._live.forget([event.user_id])
+
+    async def evict_all(self) -> None:
+        """Evict every view, and have all shards load anew who is hidden: whom a change concerned cannot be known."""
+        for shard in range(SHARDS):
+            for part in _slices(await self._views.residents(shard), VIEWERS_AT_ONCE):
+                await self._views.evict(part)
+        if self._live is not None:
+            await self._live.forget_all()
 
     async def _change_users(self, users: Collection[int]) -> None:
         """Tell live sessions whose count, and drop the views of those who are deleted: nobody reads them any more."""

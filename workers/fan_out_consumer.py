@@ -103,6 +103,7 @@ class FanOutConsumer:
     async def _work(self, deliveries: Sequence[Delivery]) -> None:
         async with self._kept(deliveries):
             readable: list[Delivered] = []
+            unreadable: list[tuple[Delivery, Exception]] = []
             foreign: list[Delivery] = []
             for delivery in deliveries:
                 if self._is_of_another_truth(delivery):
@@ -111,9 +112,13 @@ class FanOutConsumer:
                 try:
                     readable.append(Delivered(delivery, Event.decode(delivery.data)))
                 except ValueError as error:
-                    await self._set_aside(delivery, error, 1)
+                    unreadable.append((delivery, error))
             if readable:
                 await self._handle(readable)
+            if unreadable:
+                await self._held(self._fan_out.evict_all)  # nobody can say whose views it had to change
+                for delivery, reason in unreadable:
+                    await self._set_aside(delivery, reason, 1)
             if foreign:
                 self._log.warning("events_of_another_truth_dropped", count=len(foreign))
                 await self._acknowledge([], foreign)

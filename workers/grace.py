@@ -26,9 +26,11 @@ async def with_grace(step: Coroutine[Any, Any, T], seconds: float) -> T:
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        await finish(task, seconds)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.warning("step_failed_while_stopping", reason=f"{type(error).__name__}: {error}")
+        try:
+            await finish(task, seconds)
+        finally:  # cancelled once more or not: how the step ended is told here or by nobody
+            if not task.cancelled() and (error := task.exception()) is not None:
+                log.warning("step_failed_while_stopping", reason=f"{type(error).__name__}: {error}")
         raise
 
 

@@ -116,3 +116,7 @@ class LiveVisibility:
     async def forget(self, user_ids: Collection[int]) -> None:
         """Have the shards of these users loaded anew: what they hold of them may be wrong."""
         await self._hidden.forget({shard_of(user_id) for user_id in user_ids})
+
+    async def forget_all(self) -> None:
+        """Have every shard loaded anew."""
+        await self._hidden.forget(range(SHARDS))

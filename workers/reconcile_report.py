@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Any, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
 from workers.reconcile import Report
 from workers.view_comparison import Drift, Kind
@@ -126,3 +128,19 @@ def as_json(report: Report, game_ids: Mapping[int, int]) -> dict[str, Any]:
 def _pair(one: Drift, game_ids: Mapping[int, int]) -> dict[str, Any]:
     which = {"friend_id": str(one.owner_id)} if one.owner_id else {"game_id": str(game_ids.get(one.number, ""))}
     return {"kind": one.kind.value, **which, "found": one.found, "expected": one.expected}
+
+
+def print_tables(report: Report, game_ids: Mapping[int, int]) -> None:
+    """Show people what was found: what is wrong as far as a person may want to read, and the sums."""
+    console = Console(highlight=False, markup=False)
+    drift = list(islice(drift_rows(report, game_ids), SHOWN_ROWS))
+    if drift:
+        wrong = Table("user", "game or friend", "drift", "what is wrong")
+        for row in drift:
+            wrong.add_row(*row)
+        console.print(wrong)
+    sums = Table.grid(padding=(0, 2))
+    sums.add_column(style="bold", no_wrap=True)
+    for sum_ in totals(report):
+        sums.add_row(*sum_)
+    console.print(sums)

@@ -7,13 +7,18 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import redis.asyncio
+from redis.exceptions import RedisError
 
 from events.dead_letters import DeadLetters
 from events.redis_streams import EventLog
+from graph.data_folder import DataFolder, DataFolderError
 from graph.social_graph import GraphTotals
+from settings import Settings
+from signals.embedded_redis import EmbeddedRedisError
 from signals.published_totals import Publication, PublishedTotals
 from signals.redis import SharedRedis
 from signals.views import FriendViews
+from workers.command_stores import RedisUnreachableError, command_graph, command_redis
 from workers.recount import LEASE_NAME
 
 
@@ -104,6 +109,23 @@ class Status:
             ("live", live),
             ("recount leader", derived.recount_leader or "nobody"),
         ]
+
+
+async def read_status(settings: Settings) -> Status:
+    """The whole, from a running server's stores, or from its own for as long as it takes.
+
+    Raises:
+        TruthUnavailableError: the truth cannot be read; one line. Of Redis the status itself says it.
+    """
+    folder = DataFolder(settings.data_dir)
+    async with command_graph(settings, folder, create=False) as graph:
+        held_by = folder.holder()
+        truth = await graph.totals()
+        try:
+            async with command_redis(settings, folder, "status") as client:
+                return Status(str(folder.path), held_by, truth, redis=await read_redis_status(client))
+        except (RedisUnreachableError, EmbeddedRedisError, RedisError, DataFolderError) as error:
+            return Status(str(folder.path), held_by, truth, redis_error=str(error))
 
 
 async def read_redis_status(client: redis.asyncio.Redis) -> RedisStatus:

@@ -2,8 +2,8 @@
 --
 -- KEYS  1 st   2 ec   3 pl   4 dt   5 lr   6..69 the fp buckets 0..63
 -- ARGV  1 token   2 nonce of the next round   3 viewer
---       4 how many edges, pull owners, and pairs of each bucket 0..63, packed <I4
---       5.. owner, row of each edge that is on; then the pull owners; then field, count of each pair, bucket by bucket
+--       4 ec as a payload of RESTORE, '' for none: the rows of the edges that are on   5..68 each bucket likewise
+--       69.. the pull owners
 -- Returns {1} built, {2} refused: st is not the token, or {3, next token, {owners}}: these changed while the view was
 --       being built; the builder reads them again and comes back with the next token.
 -- Keeps I1: rows and counts come from the same logs and are written at once. A repeated call finds the ready state that
@@ -24,21 +24,15 @@ if #dirty > 0 then
   return {3, following, dirty}
 end
 
-local at = 5
-local function write(command, key, count)
-  local last = at + count - 1
-  while at <= last do
-    local stop = math.min(at + 3999, last) -- Lua unpacks fewer than 8,000 values; even, so that no pair is parted
-    redis.call(command, key, unpack(ARGV, at, stop))
-    at = stop + 1
-  end
-end
-
 redis.call('DEL', KEYS[2], KEYS[3], unpack(KEYS, 6, 69))
-local sizes = {struct.unpack('<' .. string.rep('I4', 66), ARGV[4])}
-write('HSET', KEYS[2], 2 * sizes[1])
-write('SADD', KEYS[3], sizes[2])
-for bucket = 0, 63 do write('HSET', KEYS[6 + bucket], 2 * sizes[3 + bucket]) end
+if ARGV[4] ~= '' then redis.call('RESTORE', KEYS[2], '0', ARGV[4]) end
+for bucket = 0, 63 do
+  local payload = ARGV[5 + bucket]
+  if payload ~= '' then redis.call('RESTORE', KEYS[6 + bucket], '0', payload) end
+end
+for at = 69, #ARGV, 4000 do -- Lua unpacks fewer than 8,000 values
+  redis.call('SADD', KEYS[3], unpack(ARGV, at, math.min(at + 3999, #ARGV)))
+end
 redis.call('SET', KEYS[1], ready)
 redis.call('ZADD', KEYS[5], now[1], ARGV[3])
 return {1}

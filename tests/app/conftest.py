@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,9 +17,15 @@ from tests.served import Serve, Served, serve  # noqa: F401  # a fixture is foun
 
 
 @pytest.fixture
-async def headcount(tmp_path: Path, redis_url: str) -> AsyncIterator[World]:
+def truth_settings() -> dict[str, Any]:
+    """Which truth the application has: the SQLite file, unless a module names others."""
+    return {}
+
+
+@pytest.fixture
+async def headcount(tmp_path: Path, redis_url: str, truth_settings: dict[str, Any]) -> AsyncIterator[World]:
     """The whole application, empty."""
-    async with world(tmp_path, redis_url) as running:
+    async with world(tmp_path, redis_url, **truth_settings) as running:
         yield running
 
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from graph.social_graph import SeenLog
-from tests.app.world import World
+from tests.app.world import TRUTHS, World, settings_of_truth
 from tests.waiting import until
 
 A, B, C, D, STRANGER = 11, 12, 13, 14, 99
+
+
+@pytest.fixture(params=TRUTHS)
+def truth_settings(request: pytest.FixtureRequest) -> dict[str, Any]:
+    return settings_of_truth(request.param, request)
 
 
 @pytest.fixture(params=["cold", "resident"])

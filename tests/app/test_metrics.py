@@ -11,8 +11,9 @@ import pytest
 from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
 
-from app import metrics_port
 from events.redis_streams import EventLog, stream_key
+from server.process import metrics_port
+from server.site import metrics_site
 from signals import view_keys
 from tests.app.world import World, world
 from tests.waiting import until
@@ -136,7 +137,8 @@ async def test_a_port_of_their_own(tmp_path: Path, redis_url: str) -> None:
         port = probe.getsockname()[1]
     async with world(tmp_path, redis_url, metrics_port=port) as running:
         assert (await running.http.get("/metrics")).status_code == 404
-        async with metrics_port(running.application), httpx.AsyncClient() as http:
+        site = metrics_site(running.application.metrics)
+        async with metrics_port(site, running.application.settings), httpx.AsyncClient() as http:
             reply = await http.get(f"http://127.0.0.1:{port}/metrics")
             assert parsed(reply.text)["headcount_outbox_rows",] == 0
             assert (await http.get(f"http://127.0.0.1:{port}/graphql")).status_code == 404

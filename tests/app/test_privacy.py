@@ -10,12 +10,17 @@ import pytest
 
 from graph.social_graph import FriendshipRow, PlayRow, UserRow
 from tests.app.privacy import BLOCK, DELETE, HIDE, UNBLOCK, block, delete, hide, lists, unblock
-from tests.app.world import World, world
+from tests.app.world import TRUTHS, World, settings_of_truth, world
 from tests.waiting import until
 
 A, B, C = 11, 12, 13
 NEVER = 424_242
 NAMELESS = {"id": str(B), "name": None}
+
+
+@pytest.fixture(params=TRUTHS)
+def truth_settings(request: pytest.FixtureRequest) -> dict[str, Any]:
+    return settings_of_truth(request.param, request)
 
 
 @pytest.fixture(params=["cold", "resident"])
@@ -273,11 +278,11 @@ async def test_the_blocked_list_is_paged(headcount: World) -> None:
 
 
 async def test_what_one_process_deletes_another_refuses_within_two_seconds(
-    headcount: World, tmp_path: Path, redis_url: str
+    headcount: World, tmp_path: Path, redis_url: str, truth_settings: dict[str, Any]
 ) -> None:
     await headcount.games(1)
     await headcount.play(B, 1)
-    async with world(tmp_path, redis_url, workers=False) as other:
+    async with world(tmp_path, redis_url, workers=False, **truth_settings) as other:
         query = "{ viewer { games { totalCount } } }"
         assert (await other.ask(query, user=B))["viewer"]["games"]["totalCount"] == 1
         await delete(headcount, B)
@@ -290,7 +295,7 @@ async def test_what_one_process_deletes_another_refuses_within_two_seconds(
             return [error["extensions"]["code"] for error in body.get("errors", [])] == ["UNAUTHENTICATED"]
 
         await until(refuses, seconds=5)
-    async with world(tmp_path, redis_url, workers=False) as later:  # from its first request on
+    async with world(tmp_path, redis_url, workers=False, **truth_settings) as later:  # from its first request on
         assert await refused(later, query, {}, user=B) == {"code": "UNAUTHENTICATED"}
 
 

@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from app import Application, Options
 from graph.social_graph import GameRow
 from server.tokens import Tokens
 from settings import Settings
+from tests.neo4j.server import Access, wipe
 from tests.waiting import until
 
+TRUTHS = ("sqlite", "neo4j")
 SECRET = b"a secret of the tests, 32 bytes long"
 
 PAGE = "query Page($ids: [ID!]!) { games(ids: $ids) { id name friendsPlayed } }"
@@ -112,6 +115,16 @@ class World:
     async def _friendship(self, mutation: str, user: int, friend: int) -> None:
         query = f"mutation($u: ID!, $f: ID!) {{ {mutation}(userId: $u, friendId: $f) {{ friends }} }}"
         await self.ask(query, {"u": str(user), "f": str(friend)}, user=user, scopes=["friendships:write"])
+
+
+def settings_of_truth(truth: str, request: pytest.FixtureRequest) -> dict[str, Any]:
+    """The settings that choose one of TRUTHS, empty."""
+    if truth == "sqlite":
+        return {}
+    access: Access = request.getfixturevalue("neo4j_access")
+    wipe(access)
+    chosen = {"uri": access.uri, "user": access.user, "password": access.password, "database": access.database}
+    return {f"neo4j_{name}": value for name, value in chosen.items() if value is not None}
 
 
 @asynccontextmanager

@@ -139,6 +139,55 @@ class TestCatchUp:
         assert view is not None
         assert view.dirty == {FRIEND}
 
+    async def test_a_long_log_goes_in_parts_from_wherever_the_cursor_stands(
+        self, views: FriendViews, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("signals.views.ENTRIES_A_CALL", 3)
+        numbers = list(range(1, 12))
+        await build(views, {FRIEND: [], OTHER: numbers[:9]})
+        whole = log(*numbers)
+        assert await views.catch_up(VIEWER, FRIEND, whole) is Outcome.APPLIED
+        assert await views.catch_up(VIEWER, OTHER, whole) is Outcome.APPLIED
+        for owner in (FRIEND, OTHER):
+            assert await views.catch_up(VIEWER, owner, whole) is Outcome.DUPLICATE
+            assert await views.catch_up(VIEWER, owner, whole[:-4]) is Outcome.PAST_LOG_END
+        assert await views.catch_up(VIEWER, 12, whole) is Outcome.NOT_A_FRIEND
+        assert await views.counts(VIEWER) == dict.fromkeys(numbers, 2)
+        view = await views.view(VIEWER)
+        assert view is not None
+        assert {row.cursor for row in view.rows.values()} == {11}
+
+    async def test_what_happens_between_two_parts_is_met_by_the_next(
+        self, views: FriendViews, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Another worker takes the friend off and on again, or catches up first: counts stay what the cursors say."""
+        monkeypatch.setattr("signals.views.ENTRIES_A_CALL", 3)
+        numbers = list(range(1, 12))
+        whole = log(*numbers)
+        token = await build(views, {FRIEND: [], OTHER: [2, 5]})
+        run = views._catch_up_part
+        calls: list[int] = []
+
+        async def interrupted(viewer: int, owner: int, part: bytes, before: int, length: int) -> object:
+            calls.append(before)
+            if len(calls) == 3:  # after the look at the end and one part
+                view = await views.view(VIEWER)
+                assert view is not None
+                assert view.rows[FRIEND].cursor == 3
+                assert view.counts == {1: 1, 2: 2, 3: 1, 5: 1}
+                await views.edge(VIEWER, FRIEND, token, 2, OFF, whole)
+                assert await views.counts(VIEWER) == {2: 1, 5: 1}
+                await views.edge(VIEWER, FRIEND, token, 3, PUSH)
+            if len(calls) == 5:
+                assert await views.catch_up(VIEWER, FRIEND, whole[:28]) is Outcome.APPLIED
+            return await run(viewer, owner, part, before, length)
+
+        monkeypatch.setattr(views, "_catch_up_part", interrupted)
+        assert await views.catch_up(VIEWER, FRIEND, whole) is Outcome.APPLIED
+        assert await views.counts(VIEWER) == dict.fromkeys(numbers, 1) | {2: 2, 5: 2}
+        await views.edge(VIEWER, FRIEND, token, 4, OFF, whole)
+        assert await views.counts(VIEWER) == {2: 1, 5: 1}
+
     async def test_a_log_of_tens_of_thousands(self, views: FriendViews) -> None:
         numbers = Random(1).sample(range(1, 1_000_000), 40_000)
         token = await build(views, {FRIEND: []})

@@ -58,9 +58,12 @@ class NoCatchUpAfterOldVersion(FriendViews):
 _MUTANTS = [
     Mutant("apply checks that the entry is not counted yet", "_apply", "if cursor >= ordinal then", "if false then"),
     Mutant("apply checks that no entry is left out", "_apply", "elseif cursor < ordinal - 1 then", "elseif false then"),
-    Mutant("apply marks dirty what is being built", "_apply", "redis.call('SADD', KEYS[3 * n + i], owner)", ""),
+    Mutant(
+        "apply marks dirty what is being built", "_apply",
+        "call('SADD', keys[2 * n + i], ARGV[3 + 3 * byte(entries, update)])", "",
+    ),
     Mutant("apply leaves alone what is off", "_apply", "if seen == 0 then", "if not row then"),
-    Mutant("catch-up begins at the cursor", "_catch_up", "log, cursor + 1, length", "log, 1, length"),
+    Mutant("catch-up begins at the cursor", "_catch_up", "part, cursor - before + 1, size", "part, 1, size"),
     Mutant("catch-up marks dirty what is being built", "_catch_up", "redis.call('SADD', KEYS[3], owner)", ""),
     Mutant("edge ignores old versions", "_edge", "if version <= last then return 7 end", ""),
     Mutant("edge refuses another token", "_edge", "if state ~= token then return 8 end", ""),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
+from structlog.testing import capture_logs
 
 from workers.grace import finish, with_grace
 
@@ -68,21 +70,31 @@ async def test_a_step_that_takes_too_long_is_cancelled() -> None:
     assert ended == ["step"]
 
 
-async def test_a_step_that_fails_meanwhile_does_not_hide_the_cancellation() -> None:
+@pytest.mark.parametrize("cancellations", [1, 3])
+async def test_a_step_that_fails_meanwhile_does_not_hide_the_cancellation(cancellations: int) -> None:
     begun, let_go = asyncio.Event(), asyncio.Event()
+    untold: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: untold.append(context))
 
     async def step() -> None:
         begun.set()
         await let_go.wait()
         raise ZeroDivisionError
 
-    task = asyncio.create_task(with_grace(step(), 60))
-    await begun.wait()
-    task.cancel()
-    await asyncio.sleep(0)
-    let_go.set()
-    with pytest.raises(asyncio.CancelledError):
-        await task
+    with capture_logs() as logs:
+        task = asyncio.create_task(with_grace(step(), 60))
+        await begun.wait()
+        for _ in range(cancellations):
+            task.cancel()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        let_go.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        del task
+        gc.collect()  # asyncio tells of an error that nobody took when its task goes
+    assert [line["event"] for line in logs] == ["step_failed_while_stopping"]
+    assert untold == []
 
 
 async def test_a_task_that_loses_cancellations_is_cancelled_until_it_ends() -> None:
