@@ -30,7 +30,6 @@ from tests.storm.worker_process import Parts
 #: Rules whose absence random schedules show soon as well, and the seed from which that is looked for.
 RANDOM_MUTANTS = {
     "the leader looks at markers": 8,
-    "another truth's marker empties its shard": 29,
     "a shard that nobody can vouch for is emptied": 29,
 }
 #: Schedules within which it has to be found.

@@ -32,7 +32,7 @@ from tests.storm.redis_losses import RedisLosses
 from tests.storm.scattered_events import ScatteredEvents
 from tests.storm.slow_calls import SLOW_CALLS, SLOW_CALLS_OF_WORKERS, SlowCalls
 from tests.storm.stage import Gate, Gated
-from tests.storm.store_calls import READS_OF_TRUTH, READS_OF_VIEWS, WRITES_OF_VIEWS, viewers_written
+from tests.storm.store_calls import CALLS_OF_VIEWS, READS_OF_TRUTH, READS_OF_VIEWS, viewers_written
 from tests.storm.troupe import Troupe, raise_failure
 from tests.storm.view_invariants import WrongCountError, check_view
 from tests.storm.view_operations import CHANGES, NUMBERS, Operation, change_truth
@@ -118,7 +118,7 @@ class Schedule:
         late_views = self._make_views(self.redis, dead_build_seconds=0, **fence)  # as though ten seconds had passed
         self._graph = cast("SocialGraph", Gated(self.graph, self.stage, READS_OF_TRUTH, self._read))
         around = partial(self._call_views, late_views)
-        self._views = cast("FriendViews", Gated(self.real_views, self.stage, READS_OF_VIEWS | WRITES_OF_VIEWS, around))
+        self._views = cast("FriendViews", Gated(self.real_views, self.stage, CALLS_OF_VIEWS, around))
         parts = self.redis, self._graph, self._views, lambda: float(self.troupe.clock), self._make_pulled_friends
         self.web = [WebProcess(*parts) for _ in range(2)]
         self.lengths = PublishedLengths(self.graph, self.web)
