@@ -65,6 +65,7 @@ async def run_directed(redis: SharedRedis, rule: str, parts: Parts) -> None:
         await world.schedule.stop()
 
 
+@pytest.mark.timeout(600)  # on a machine that has other things to do
 @settings(
     max_examples=110,  # 150 with the forty below; and 150 of `test_view_schedules.py`
     derandomize=True, deadline=None, database=None,
@@ -80,7 +81,7 @@ async def test_processes_match_plain_sets_whatever_redis_forgets(
     shared_redis: SharedRedis, operations: list[Operation], seed: int
 ) -> None:
     await shared_redis.call("FLUSHALL")
-    await Schedule(shared_redis, Random(seed), parts=Parts()).run(operations)
+    await Schedule(shared_redis, Random(seed), parts=Parts(), users=3 + seed % 3).run(operations)
 
 
 async def test_schedules_meet_what_markers_are_for(shared_redis: SharedRedis) -> None:

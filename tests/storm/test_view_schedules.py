@@ -65,6 +65,7 @@ async def run_schedule(
     return schedule
 
 
+@pytest.mark.timeout(600)  # on a machine that has other things to do
 @settings(
     max_examples=110,  # 150 with the forty below; and 150 of `test_forgetful_schedules.py`
     derandomize=True, deadline=None, database=None,
