@@ -137,8 +137,13 @@ class Directed:
 
     async def pass_one(self) -> None:
         """Let the call that is held be made; whatever comes next is held."""
-        (gate,) = self._held
-        await self.troupe.stage.open(gate)
+        (_,) = self._held
+        await self.pass_all()
+
+    async def pass_all(self) -> None:
+        """Let all calls that are held be made; whatever comes next is held."""
+        for gate in self._held:
+            await self.troupe.stage.open(gate)
         await self._settle()
         self._held = [*self.troupe.stage.gates]
 
@@ -149,10 +154,10 @@ class Directed:
         self._held = []
         await self._settle()
 
-    async def release(self) -> None:
-        """Let those who are held come to their end."""
+    async def release(self, until: str = "") -> None:
+        """Let those who are held come to their end, or be held before a call of that name."""
         self._held = []
-        await self.go_on()
+        await self.go_on(until)
 
     async def go_on(self, until: str = "") -> None:
         """Let everybody who is not held come to their end, or be held before a call of that name."""

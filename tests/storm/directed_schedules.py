@@ -107,6 +107,16 @@ async def the_first_truth_builds_a_view_where_the_second_has_emptied(world: Dire
     await world.release()
 
 
+async def is_rewound_while_it_is_emptied(world: Directed) -> None:
+    world.replace_truth()
+    await world.stop_before("move", world.leader, world.leader.begin())
+    await world.pass_all()  # the shards are marked, and hold what they held
+    before = await world.remember()
+    await world.release(until="move")
+    await world.forget(before)
+    await world.release()
+
+
 async def a_worker_of_the_first_truth_goes_on_in_the_second(world: Directed) -> None:
     worker = world.worker
     world.play()
@@ -221,6 +231,7 @@ DIRECTED: dict[str, Callable[[Directed], Awaitable[None]]] = {
     "a missing marker empties its shard": a_view_is_built_where_no_marker_is,
     "another truth's marker empties its shard": another_truth_finds_views,
     "a shard is marked before it is emptied": the_first_truth_builds_a_view_where_the_second_has_emptied,
+    "emptying leaves a trace": is_rewound_while_it_is_emptied,
     "writers of another truth are kept out": a_worker_of_the_first_truth_goes_on_in_the_second,
     "an append passes only where the stream is what was left": the_stream_forgets_before_the_next_append,
     "append before marking as published": redis_is_away_when_it_appends,

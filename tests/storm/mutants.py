@@ -12,8 +12,8 @@ from events.event import Event
 from events.publisher import Publisher
 from events.redis_streams import Delivery
 from loaders.pulled_friends import PulledFriends
-from signals.fence import Fence
-from signals.markers import Marker
+from signals.fence import Fence, Witness
+from signals.markers import Marker, ShardMarkers
 from signals.outcome import Outcome
 from signals.redis import Argument, Reply, Script, SharedRedis
 from signals.views import FriendViews
@@ -189,8 +189,14 @@ class AnyTruthIsFine(Markers):
 
 class EmptiesBeforeItSaysSo(Markers):
     async def _empty_one(self, shard: int, found: Marker, last: int) -> None:
-        await self._views.evict(await self._views.residents(shard))
+        views = FriendViews(self._redis)
+        await views.evict(await views.residents(shard))
         await self._markers.move(shard, found, Marker(self._graph.truth_id, last))
+
+
+class EmptyingLeavesNoTrace(ShardMarkers):
+    async def move(self, shard: int, found: Marker, to: Marker, emptied: Witness | None = None) -> bool:  # noqa: ARG002
+        return await super().move(shard, found, to)
 
 
 class LooksAtNothing(Markers):
@@ -265,6 +271,7 @@ MARKER_MUTANTS: dict[str, Parts] = {
     "a missing marker empties its shard": Parts(markers=MissingIsFine),
     "another truth's marker empties its shard": Parts(markers=AnyTruthIsFine),
     "a shard is marked before it is emptied": Parts(markers=EmptiesBeforeItSaysSo),
+    "emptying leaves a trace": Parts(shard_markers=EmptyingLeavesNoTrace),
     "the leader looks": Parts(markers=LooksAtNothing),
     "the leader looks at markers": Parts(markers=LooksAtStreamsAlone),
     "an append passes only where the stream is what was left": Parts(publisher=AppendsToAnything),

@@ -120,10 +120,11 @@ async def test_a_rule_left_out_is_noticed(shared_redis: SharedRedis, rule: str) 
 @pytest.mark.storm
 async def test_processes_match_plain_sets_in_a_long_storm(shared_redis: SharedRedis) -> None:
     random = Random(STORM_SEED)
-    print(f"{STORM_SCHEDULES} schedules of processes, HEADCOUNT_STORM_SEED={STORM_SEED}")  # noqa: T201  # what it was
+    print(f"{STORM_SCHEDULES} schedules of processes, HEADCOUNT_STORM_SEED={STORM_SEED}")  # noqa: T201  # shown when it fails
     for _ in range(STORM_SCHEDULES):
         seed = random.randrange(2**32)
         try:
             await run_schedule(shared_redis, seed, Parts())
         except Exception as error:
+            print(f"seed {seed}: {error}")  # noqa: T201  # shown when it fails, and at once with -s
             raise AssertionError(f"seed {seed}: {error}") from error

@@ -128,7 +128,7 @@ async def test_any_rule_left_out_is_noticed_in_time(shared_redis: SharedRedis, r
 @pytest.mark.storm
 async def test_views_match_plain_sets_in_a_long_storm(shared_redis: SharedRedis) -> None:
     random = Random(STORM_SEED)
-    print(f"{STORM_SCHEDULES} schedules of views, HEADCOUNT_STORM_SEED={STORM_SEED}")  # noqa: T201  # what it was
+    print(f"{STORM_SCHEDULES} schedules of views, HEADCOUNT_STORM_SEED={STORM_SEED}")  # noqa: T201  # shown when it fails
     for _ in range(STORM_SCHEDULES):
         seed, slow = random.randrange(2**32), random.choice([None, None, None, None, *SLOW_CALLS])
         try:

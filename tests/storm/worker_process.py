@@ -52,6 +52,7 @@ class Parts:
     consumer: Callable[..., FanOutConsumer] = FanOutConsumer
     acknowledgements: Callable[..., Acknowledgements] = Acknowledgements
     publisher: Callable[..., Publisher] = Publisher
+    shard_markers: Callable[..., ShardMarkers] = ShardMarkers
     markers: Callable[..., Markers] = Markers
     relay: Callable[..., OutboxRelay] = OutboxRelay
     redis: Callable[[SharedRedis], SharedRedis] = lambda redis: redis
@@ -98,7 +99,9 @@ class WorkerProcess:
         witness = Witness()
         views = gated(FriendViews(redis, fence=parts.fence(truth_id, witness)), CALLS_OF_VIEWS, around_views)
         shards = sorted({shard_of(user_id) for user_id in truth.user_ids})
-        shard_markers: ShardMarkers = gated(ShardMarkers(redis, shards=shards), CALLS_OF_MARKERS, around, "shards")
+        shard_markers: ShardMarkers = gated(
+            parts.shard_markers(redis, shards=shards), CALLS_OF_MARKERS, around, "shards"
+        )
         publisher: Publisher = gated(parts.publisher(redis.client, truth_id), CALLS_OF_LOG, around)
         steps_on_redis: SharedRedis = gated(redis, CALLS_OF_REDIS, around)
         self.acknowledgements = parts.acknowledgements(graph, shard_markers, witness, gather_seconds=0.0)
