@@ -51,7 +51,7 @@ format: setup ## Rewrite the code in the house format, and schema.graphql from t
 bench: setup ## The benchmark of this machine (BENCH_ARGS="views graph --save NAME": those parts, kept in bench/results)
 	@$(BIN)/python -m bench $(BENCH_ARGS)
 
-storm: setup ## The long property tests: random schedules against plain sets (STORM=short: a few)
+storm: setup ## The long property tests: 10,000 random schedules against plain sets (STORM=short: 300)
 	@HEADCOUNT_STORM=$(STORM) $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile -m storm --timeout 0 $(TEST_ARGS)
 
 screenshot: setup ## Take docs/images/graphiql.png anew

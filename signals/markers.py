@@ -80,10 +80,21 @@ class ShardMarkers:
                 raise reply
         return [shard for shard, settled in zip(self.shards, replies, strict=True) if not settled]
 
-    async def move(self, shard: int, found: Marker, to: Marker) -> bool:
-        """Put a marker in the place of the one that was found. False where another stands there by now."""
-        args: list[Argument] = [*_parts(found), *_parts(to)]
-        return bool(await self._redis.run(self._move, [marker_key(shard)], args))
+    async def move(self, shard: int, found: Marker, to: Marker, emptied: Witness | None = None) -> bool:
+        """Put a marker in the place of the one that was found.
+
+        Args:
+            shard: whose.
+            found: what has to stand there.
+            to: what is to stand there.
+            emptied: the runs that emptied the shard, where it was: they have to be in its history.
+
+        Returns:
+            False where another marker stands there by now, or one of those runs is gone.
+        """
+        witness = emptied or Witness()
+        args: list[Argument] = [*_parts(found), *_parts(to), *witness.take().get(shard, ())]
+        return bool(await self._redis.run(self._move, [marker_key(shard), witness.key(shard)], args))
 
 
 def _parts(marker: Marker) -> tuple[str, str]:

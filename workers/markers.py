@@ -28,7 +28,8 @@ left out. Events of which another shard alone had to know are settled here witho
 - A marker of a batch whose successors are no longer kept, of another truth, without a number, or none at all: nobody
   can tell what is missing. The shard is marked as being emptied, which keeps writers of another truth out; its views
   are evicted one by one and its live sessions dropped, and then it counts from a number that the truth had given
-  before. Whatever is there then was built after the mark, from a truth that held every event of those batches.
+  before. Whatever is there then was built after the mark, from a truth that held every event of those batches. Each
+  step leaves its number, and the marker moves only where all are there: after a rewind in between it starts over.
 - A marker ahead of the truth: the truth is an older copy of itself. Nothing of what is derived can be trusted.
 
 Taking back also republishes what was published and never acknowledged, since the stream may have lost it. The streams
@@ -52,10 +53,12 @@ import structlog
 from events.dead_letters import KEY as DEAD_LETTERS_KEY
 from events.publisher import Publisher
 from graph.social_graph import SocialGraph
+from signals.fence import Fence, Witness
 from signals.live_sessions import LIVE_KEYS
 from signals.markers import Marker, ShardMarkers
 from signals.published_totals import TOTALS_KEYS
-from signals.redis import SharedRedis
+from signals.redis import SharedRedis, script
+from signals.view_keys import last_reads
 from signals.views import FriendViews
 
 log = structlog.get_logger(__name__)
@@ -95,7 +98,6 @@ class Markers:
         self._graph = graph
         self._redis = redis
         self._markers = markers
-        self._views = FriendViews(redis)  # without a fence: what is of another truth is evicted too
         self._first_grace_seconds = self._grace_seconds = grace_seconds
         self._monotonic = monotonic
         self._known: dict[int, int] = {}
@@ -219,12 +221,18 @@ class Markers:
             return  # something else stands there by now: looked at the next time
         if shard == min(self._markers.shards) and found.truth_id != being_emptied.truth_id:
             await self._empty_what_no_shard_holds()
+        # Each step leaves a trace: a rewind to a moment when the shard was being emptied brings back what it dropped,
+        # and a marker that looks as it does now.
+        emptied = Witness()
+        fence = Fence(lambda: self._graph.truth_id, emptied)
+        views = FriendViews(self._redis, fence=fence)
         # Read once: who is claimed from here on is of this truth.
-        viewers = await self._views.residents(shard)
+        read = await fence.read(self._redis, shard, "ZRANGE", last_reads(shard), 0, -1)
+        viewers = [int(viewer) for viewer in read]
         for start in range(0, len(viewers), EVICTED_AT_ONCE):
-            await self._views.evict(viewers[start : start + EVICTED_AT_ONCE])
-        await self._redis.call("UNLINK", *LIVE_KEYS[shard])
-        if await self._markers.move(shard, being_emptied, being_emptied._replace(batch=last)):
+            await views.evict(viewers[start : start + EVICTED_AT_ONCE])
+        await fence.run(self._redis, script("unlink"), shard, LIVE_KEYS[shard], [])
+        if await self._markers.move(shard, being_emptied, being_emptied._replace(batch=last), emptied):
             self._known[shard] = last
 
     async def _empty_what_no_shard_holds(self) -> None:

@@ -1,8 +1,10 @@
 -- Put a shard's marker where it belongs after a rewind, by compare and set.
--- KEYS  1 mk:{t} (settle.lua says what it holds)
+-- KEYS  1 mk:{t} (settle.lua says what it holds)   2 wi:{t}:name the witness of who emptied the shard
 -- ARGV  1, 2 truth id and batch that were found there, '' for none
 --       3, 4 truth id and batch to stand there; '' for the batch while the shard is being emptied
--- Returns 1, or 0 where something else stands there by now: then nothing changes.
+--       5.. the runs of scripts that emptied the shard
+-- Returns 1, or 0 where something else stands there by now, or a run is missing: Redis was rewound to a moment when the
+--       shard was being emptied just as now, and holds what was dropped since. Then nothing changes.
 -- Keeps: what was settled beyond the new batch still counts, unless the shard is emptied.
 local marker = KEYS[1]
 local truth, batch = redis.call('HGET', marker, 'truth') or '', redis.call('HGET', marker, 'batch') or ''
@@ -12,6 +14,14 @@ end
 if truth ~= ARGV[1] or batch ~= ARGV[2] then
   return 0
 end
+for from = 5, #ARGV, 1000 do -- as in settle.lua
+  for _, found in ipairs(redis.call('SMISMEMBER', KEYS[2], unpack(ARGV, from, math.min(from + 999, #ARGV)))) do
+    if found == 0 then
+      return 0
+    end
+  end
+end
+redis.call('DEL', KEYS[2])
 if ARGV[4] == '' then
   redis.call('DEL', marker)
   redis.call('HSET', marker, 'truth', ARGV[3])

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
+
 from signals.redis import SharedRedis
+
+#: What a node of a cluster holds is told by the hash tag of its keys.
+_TAG = re.compile(rb"\{(.*?)\}")
+
+
+def tag_of(key: bytes) -> bytes:
+    """The hash tag of a key."""
+    found = _TAG.search(key)
+    return found[1] if found else key
 
 
 class RedisSnapshot:
@@ -18,10 +30,22 @@ class RedisSnapshot:
         calls = [redis.call("DUMP", key) for key in keys]
         return cls({key: await dump for key, dump in zip(keys, calls, strict=True)})
 
-    async def restore(self, redis: SharedRedis) -> None:
-        """Everything as it was, in one moment: whoever writes meanwhile does so before it or after it."""
+    async def restore(self, redis: SharedRedis, tags: Collection[bytes] | None = None) -> None:
+        """Everything as it was, in one moment: whoever writes meanwhile does so before it or after it.
+
+        Args:
+            redis: where to.
+            tags: only the keys with these hash tags, as though one node of a cluster were behind; None is all.
+        """
         pipeline = redis.client.pipeline(transaction=True)
-        pipeline.flushall()
+        if tags is None:
+            pipeline.flushall()
+        else:
+            gone = [key for key in await redis.call("KEYS", "*") if tag_of(key) in tags]
+            if gone:
+                pipeline.unlink(*gone)
         for key, dump in self._dumps.items():
-            pipeline.restore(key, 0, dump)
-        await pipeline.execute()
+            if tags is None or tag_of(key) in tags:
+                pipeline.restore(key, 0, dump)
+        if len(pipeline):
+            await pipeline.execute()

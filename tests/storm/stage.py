@@ -11,9 +11,6 @@ from typing import Any
 #: The task of the worker on whose account a call is made; none for what a process does by itself.
 worker: ContextVar[asyncio.Task[None] | None] = ContextVar("worker", default=None)
 
-#: Turns of the event loop after a store call within which whoever waits for it has come to the next call.
-TURNS = 8
-
 
 @dataclass(eq=False)
 class Gate:
@@ -27,25 +24,47 @@ class Gate:
 
 
 class Stage:
-    """Holds every store call at a gate until the schedule opens it."""
+    """Holds every store call at a gate until the schedule opens it; or lets all pass, where order is of no interest."""
 
     def __init__(self) -> None:
         self.gates: list[Gate] = []
+        self.passing: set[asyncio.Task[Any]] = set()
+        self.passed = 0
+        self._free = False
+
+    def free(self, free: bool) -> None:
+        """Let all calls through from now on, those that wait too, or none any more."""
+        self._free = free
+        if free:
+            gates, self.gates = self.gates, []
+            for gate in gates:
+                self.passing.add(gate.task)
+                gate.opened.set_result(None)
 
     async def call(self, name: str, method: Callable[[], Awaitable[Any]]) -> Any:
         """Wait for the gate, then make the call."""
         task = asyncio.current_task()
         assert task is not None
+        if self._free:
+            self.passed += 1
+            self.passing.add(task)
+            try:
+                return await method()
+            finally:
+                self.passing.discard(task)
         gate = Gate(name, task, worker.get())
         self.gates.append(gate)
         try:
             await gate.opened
         except asyncio.CancelledError:
-            self.gates.remove(gate)
+            if gate in self.gates:
+                self.gates.remove(gate)
+            self.passing.discard(task)
             raise
         try:
             return await method()
         finally:
+            self.passing.discard(task)
             gate.passed.set_result(None)
 
     async def open(self, gate: Gate) -> None:
@@ -54,14 +73,24 @@ class Stage:
         gate.opened.set_result(None)
         await gate.passed
 
+    def fail(self, gate: Gate, error: Exception) -> None:
+        """Have a call fail that was never made."""
+        self.gates.remove(gate)
+        gate.opened.set_exception(error)
+
     async def settle(self) -> None:
-        """Wait until nothing moves any more but by a gate."""
-        for _ in range(TURNS):
+        """Wait until nothing moves any more but by a gate: the event loop has nothing to run but this."""
+        loop: Any = asyncio.get_running_loop()
+        await asyncio.sleep(0)
+        while loop._ready:  # noqa: ASYNC110  # the loop tells nobody else
             await asyncio.sleep(0)
 
 
 class Gated:
-    """An object whose listed methods go through the stage; `around` may do something else than call once."""
+    """An object whose listed methods go through the stage; `around` may do something else than call once.
+
+    `plain` are attributes that are no store calls.
+    """
 
     def __init__(
         self,
@@ -69,18 +98,22 @@ class Gated:
         stage: Stage,
         methods: frozenset[str],
         around: Callable[[str, tuple[Any, ...], Callable[[], Awaitable[Any]]], Awaitable[Any]],
+        plain: frozenset[str] = frozenset(),
     ) -> None:
         self._target = target
         self._stage = stage
         self._methods = methods
         self._around = around
+        self._plain = plain
 
     def __getattr__(self, name: str) -> Any:
+        if name in self._plain:
+            return getattr(self._target, name)
         if name not in self._methods:
             raise AttributeError(f"{name} is not a call of the schedules")
         method = getattr(self._target, name)
 
-        async def call(*args: Any) -> Any:
-            return await self._stage.call(name, lambda: self._around(name, args, lambda: method(*args)))
+        async def call(*args: Any, **options: Any) -> Any:
+            return await self._stage.call(name, lambda: self._around(name, args, lambda: method(*args, **options)))
 
         return call

@@ -8,8 +8,15 @@ READS_OF_TRUTH = frozenset({"friends", "pulled_logs", "visibilities", "play_logs
 READS_OF_VIEWS = frozenset({"page", "token"})
 WRITES_OF_VIEWS = frozenset({"claim", "build", "apply", "edge", "catch_up", "evict"})
 
-#: What may be slow in a schedule; more often what stands between a read of the truth and what is made of it.
-SLOW_CALLS = ["build", "build", "build", "seen_logs", "edge", "edge", "catch_up", "apply", "play_logs", "visibilities"]
+CALLS_OF_VIEWS = READS_OF_VIEWS | WRITES_OF_VIEWS
+
+CALLS_OF_OUTBOX = frozenset({"outbox", "mark_published", "acknowledge", "acknowledged_batch", "unacknowledge_after"})
+CALLS_OF_TRUTH = READS_OF_TRUTH | CALLS_OF_OUTBOX
+CALLS_OF_MARKERS = frozenset({"read", "settle", "move"})
+CALLS_OF_LOG = frozenset({"adopt", "drop", "append", "stands"})
+CALLS_OF_PARTITION = frozenset({"claim", "read", "acknowledge", "count_failure", "keep", "own_pending", "tidy"})
+#: What emptying a shard consists of.
+CALLS_OF_REDIS = frozenset({"run", "call"})
 
 
 def viewers_written(args: tuple[Any, ...]) -> set[int]:

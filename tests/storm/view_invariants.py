@@ -12,6 +12,10 @@ class WrongCountError(AssertionError):
     """An invariant of the views is broken."""
 
 
+class NotDrainedError(WrongCountError):
+    """Workers do not come to an end, although nothing goes wrong any more."""
+
+
 def check_view(viewer_id: int, view: View | None, before: View | None, logs: Mapping[int, Sequence[int]]) -> None:
     """Compare a view with the logs that its cursors stand in, and with what it was before.
 
@@ -38,3 +42,15 @@ def check_view(viewer_id: int, view: View | None, before: View | None, logs: Map
             now = view.rows[owner_id]
             if now.version < row.version or (now.version == row.version and now.cursor < row.cursor):
                 raise WrongCountError(f"I2: {viewer_id}'s cursor in {owner_id} went from {row} to {now}")
+
+
+def check_at_end(viewer_id: int, view: View | None, logs: Mapping[int, Sequence[int]]) -> None:
+    """I3: nothing is in flight, and the page was read: every cursor stands at its log's end.
+
+    Raises:
+        WrongCountError: one does not.
+    """
+    assert view is not None
+    for owner_id, row in view.rows.items():
+        if row.state and row.cursor != len(logs[owner_id]):
+            raise WrongCountError(f"I3: {viewer_id}: {row} of {owner_id}, whose log is {logs[owner_id]}")

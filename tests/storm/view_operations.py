@@ -22,6 +22,13 @@ WEIGHTS = {
 RESTLESS = WEIGHTS | {"read": 40, "evict": 20, "lose": 0, "rewind": 0}
 #: The same where a few pairs do nothing but befriend and part before views that come and go.
 ON_AND_OFF = {"befriend": 20, "part": 20, "play": 10, "read": 30, "evict": 20}
+#: The same where Redis forgets and processes die, and what workers do is a matter of its own. "later": time passes for
+#: the truth; "replace": another truth takes its place.
+FORGETFUL = {
+    "play": 30, "befriend": 12, "part": 8, "block": 3, "hide": 3, "import": 4, "read": 16, "evict": 4,
+    "snapshot": 12, "rewind": 9, "lose": 2, "kill": 2, "later": 6, "replace": 1,
+}  # fmt: skip
+FORGETFUL_OPERATIONS = [kind for kind, weight in FORGETFUL.items() for _ in range(weight)]
 OPERATIONS = [kind for kind, weight in WEIGHTS.items() for _ in range(weight)]
 
 
