@@ -17,6 +17,7 @@ from server.graphql_websocket import GraphQLSockets
 from server.metrics import Figure, StoreFigure, Value
 from signals.live_totals import LiveTotals
 from signals.views import FriendViews
+from workers.live_audit import LiveCountsAudit
 from workers.supervisor import Supervisor
 from workers.view_audit import ViewAudit
 
@@ -58,7 +59,7 @@ def socket_figures(sockets: GraphQLSockets) -> list[Figure]:
     ]
 
 
-def worker_figures(audit: ViewAudit) -> list[Figure]:
+def worker_figures(audit: ViewAudit, live_audit: LiveCountsAudit) -> list[Figure]:
     """Of a process with workers."""
     return [
         Figure(
@@ -68,6 +69,18 @@ def worker_figures(audit: ViewAudit) -> list[Figure]:
             lambda: audit.drift_pairs,
         ),
         Figure("counter", "views_audited", "Views compared with the truth by the audit.", lambda: audit.views_audited),
+        Figure(
+            "counter",
+            "live_drift_games",
+            "Games whose live counts the audit found to be other than their sessions. Expected: none, ever.",
+            lambda: live_audit.drift_games,
+        ),
+        Figure(
+            "counter",
+            "live_shards_audited",
+            "Shards of live sessions that the audit counted from their sets.",
+            lambda: live_audit.shards_audited,
+        ),
     ]
 
 
