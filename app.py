@@ -227,7 +227,7 @@ class Application:
             figures += page_figures(self.cold_pages, self.player_bitmaps, self.live_totals, self.watched_pages)
             figures += connection_figures(graphql)
         if self.workers is not None:
-            figures += worker_figures(self.workers.view_audit)
+            figures += worker_figures(self.workers.view_audit, self.workers.live_audit)
         stores = store_figures(self.graph, self.views, self._events_client)
         return Metrics([] if tally is None else [tally], figures, stores)
 

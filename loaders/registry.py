@@ -9,6 +9,7 @@ from graph.social_graph import SocialGraph
 from loaders.friends_played import FriendsPlayedLoader
 from loaders.live_players import LivePlayersLoader
 from loaders.page_watch import FriendPages
+from loaders.unique_players import UniquePlayersLoader
 from loaders.users import UserLoader
 from signals.live_totals import LiveTotals
 
@@ -49,6 +50,11 @@ class Loaders:
     def live_players(self) -> LivePlayersLoader:
         """Live counts."""
         return LivePlayersLoader(self._live_totals, partial(self._unknown, "livePlayers"))
+
+    @cached_property
+    def unique_players(self) -> UniquePlayersLoader:
+        """Players of the day."""
+        return UniquePlayersLoader(self._live_totals, partial(self._unknown, "uniquePlayersToday"))
 
     @cached_property
     def users(self) -> UserLoader:

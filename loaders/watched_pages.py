@@ -51,12 +51,15 @@ class WatchedPages:
         """How many subscribers there are."""
         return sum(map(len, self._watches.values()))
 
-    def watch(self, viewer_id: int, numbers: Collection[int]) -> PageWatch:
-        """Changes of the games with these numbers, for a viewer; they begin with `async with`."""
+    def watch(self, viewer_id: int, numbers: Collection[int], *, players: bool = False) -> PageWatch:
+        """Changes of the games with these numbers, for a viewer; they begin with `async with`.
+
+        With `players`, changes of a game's players of the day as well.
+        """
         return PageWatch(
             self,
             self._friend_counts,
-            self._live_totals.subscribe(numbers),
+            self._live_totals.subscribe(numbers, players=players),
             viewer_id,
             stale_max_seconds=self._stale_max_seconds,
             clock=self._clock,

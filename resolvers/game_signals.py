@@ -7,6 +7,7 @@ from functools import partial
 from typing import Annotated
 
 import strawberry
+from strawberry.types.nodes import SelectedField, Selection
 
 from graph.social_graph import Game
 from resolvers.context import Info
@@ -37,17 +38,26 @@ async def game_signals(
     """A snapshot of all games at once, then those whose signals changed, at most once a recount."""
     services, viewer_id = info.context.services, info.context.viewer_id
     numbers = watched_games(info, ids, "ids")
+    players = _asks_for(info.selected_fields, "uniquePlayersToday")
     if viewer_id is None:
-        async with services.live_totals.subscribe(numbers) as changes:
+        async with services.live_totals.subscribe(numbers, players=players) as changes:
             yield Event(partial(_games, info, numbers, numbers), ("gameSignals", services.live_totals.as_of, None))
             async for changed in changes:
                 share = ("gameSignals", services.live_totals.as_of, changed)
                 yield Event(partial(_games, info, numbers, changed), share)
     else:
-        async with services.watched_pages.watch(viewer_id, numbers) as watch:
+        async with services.watched_pages.watch(viewer_id, numbers, players=players) as watch:
             yield Event(partial(_games, info, numbers, numbers), friend_pages=watch)
             async for changed in watch:
                 yield Event(partial(_games, info, numbers, changed), friend_pages=watch)
+
+
+def _asks_for(selections: Sequence[Selection], name: str) -> bool:
+    """Whether a field of this name is asked for, at any depth and by whatever fragment."""
+    return any(
+        (isinstance(selection, SelectedField) and selection.name == name) or _asks_for(selection.selections, name)
+        for selection in selections
+    )
 
 
 def _games(info: Info, numbers: dict[int, int], changed: Collection[int]) -> list[Game]:

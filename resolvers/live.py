@@ -36,6 +36,16 @@ async def as_of(root: Game, info: Info) -> float:
     return (await sessions(root, info)).as_of
 
 
+async def people(root: Game, info: Info) -> int:
+    """Distinct users among the live sessions, of the same recount."""
+    return (await sessions(root, info)).people
+
+
+def unique_players(root: Game, info: Info) -> Future[int]:
+    """Distinct players of the game on the UTC day."""
+    return cast("Future[int]", info.context.loaders.unique_players.load(root.number))
+
+
 async def label(root: Game, info: Info) -> str:
     """The live sessions as text."""
     return labels.rounded(await sessions(root, info))

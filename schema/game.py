@@ -46,5 +46,18 @@ class Game:
     live_players_as_of = strawberry.field(
         resolver=live_signals.as_of,
         graphql_type=DateTime | None,
-        description="When the live sessions were counted.",
+        description="When the live sessions and the people in them were counted.",
+    )
+    live_people = strawberry.field(
+        resolver=live_signals.people,
+        graphql_type=int | None,
+        description="How many different users those live sessions belong to, counted at the same moment: two devices "
+        "of one user are two players here and one person.",
+    )
+    unique_players_today = strawberry.field(
+        resolver=live_signals.unique_players,
+        graphql_type=int | None,
+        description="How many different users were in the game since 00:00 UTC, with a standard error of 0.81 %. Who "
+        "hides while they play is not among them. Null with one `UNAVAILABLE` error a page while unknown: after a "
+        "loss, until the next midnight.",
     )

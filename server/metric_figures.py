@@ -18,6 +18,7 @@ from server.graphql_http import GraphQLApp
 from server.metrics import Figure, StoreFigure, Value
 from signals.live_totals import LiveTotals
 from signals.views import FriendViews
+from workers.live_audit import LiveCountsAudit
 from workers.supervisor import Supervisor
 from workers.view_audit import ViewAudit
 
@@ -77,7 +78,7 @@ def connection_figures(graphql: GraphQLApp) -> list[Figure]:
     ]
 
 
-def worker_figures(audit: ViewAudit) -> list[Figure]:
+def worker_figures(audit: ViewAudit, live_audit: LiveCountsAudit) -> list[Figure]:
     """Of a process with workers."""
     return [
         Figure(
@@ -87,6 +88,18 @@ def worker_figures(audit: ViewAudit) -> list[Figure]:
             lambda: audit.drift_pairs,
         ),
         Figure("counter", "views_audited", "Views compared with the truth by the audit.", lambda: audit.views_audited),
+        Figure(
+            "counter",
+            "live_drift_games",
+            "Games whose live counts the audit found to be other than their sessions. Expected: none, ever.",
+            lambda: live_audit.drift_games,
+        ),
+        Figure(
+            "counter",
+            "live_shards_audited",
+            "Shards of live sessions that the audit counted from their sets.",
+            lambda: live_audit.shards_audited,
+        ),
     ]
 
 

@@ -16,6 +16,8 @@ from signals.redis import Argument, SharedRedis, script
 from signals.shards import shard_of
 
 LOADED = "loaded"
+#: Of the keys of live sessions: shards of another form are emptied, as those of another truth are.
+FORM = 2
 #: Users of one script call at most: a call of this many holds Redis for about a millisecond.
 USERS_A_CALL = 500
 
@@ -31,8 +33,8 @@ class HiddenUsers:
     def __init__(self, redis: SharedRedis, fence: Fence | None = None) -> None:
         self._redis = redis
         self._fence = fence
-        self._claim = script("claim_hidden", prelude="live_shard")
-        self._hide = script("hide", prelude="live_shard")
+        self._claim = script("claim_hidden", prelude="live_shard live_counts")
+        self._hide = script("hide", prelude="live_shard live_counts")
 
     async def claim(self, shards: Collection[int], truth_id: str) -> dict[int, str]:
         """Announce that the truth is about to be read for these shards.
@@ -44,8 +46,8 @@ class HiddenUsers:
         Raises:
             redis.exceptions.RedisError: shards may have been claimed; claiming again is harmless.
         """
-        nonce = secrets.token_hex(8)
-        calls = [self._redis.run(self._claim, [*LIVE_KEYS[shard]], [truth_id, nonce]) for shard in shards]
+        nonce, of = secrets.token_hex(8), f"{truth_id}/{FORM}"
+        calls = [self._redis.run(self._claim, [*LIVE_KEYS[shard]], [of, nonce]) for shard in shards]
         tokens = await asyncio.gather(*calls)
         return {shard: token.decode() for shard, token in zip(shards, tokens, strict=True) if token is not None}
 
@@ -77,7 +79,7 @@ class HiddenUsers:
             redis.exceptions.RedisError: it could not be read.
         """
         shard = shard_of(user_id)
-        key = LIVE_KEYS[shard][6]
+        key = LIVE_KEYS[shard].hidden
         if self._fence is None:
             held = await self._redis.call("HGET", key, LOADED)
         else:
@@ -107,7 +109,7 @@ class HiddenUsers:
         Raises:
             redis.exceptions.RedisError: some may have been forgotten; doing it again is harmless.
         """
-        await asyncio.gather(*(self._redis.call("HDEL", LIVE_KEYS[shard][6], LOADED) for shard in shards))
+        await asyncio.gather(*(self._redis.call("HDEL", LIVE_KEYS[shard].hidden, LOADED) for shard in shards))
 
     async def _tell(
         self, shard: int, token: str, users: Sequence[tuple[int, int, bool]], *, last: bool = False

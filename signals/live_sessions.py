@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 from signals.redis import Argument, RoundTrips, SharedRedis, round_trips, script
 from signals.shards import SHARDS, shard_of
 
-BEAT = script("beat", prelude="live_shard")
+BEAT = script("beat", prelude="live_shard live_counts")
 
 #: What arrives within this time for a shard is one script call.
 GATHER_SECONDS = 0.025
@@ -49,9 +49,21 @@ def beat_interval_ms(ttl_seconds: float) -> int:
     return round(ttl_seconds * 1000 / BEATS_IN_A_TTL * (1 + JITTER))
 
 
-#: The keys of each shard of live sessions, in the order in which the scripts want them.
-LIVE_KEYS: tuple[tuple[bytes, ...], ...] = tuple(
-    tuple(f"{name}:{{{shard}}}".encode() for name in ("lb", "lg", "lu", "lc", "lq", "ld", "lh", "lt"))
+class LiveKeys(NamedTuple):
+    """The keys of a shard of live sessions, in the order in which the scripts want them (`lua/live_shard.lua`)."""
+
+    beats: bytes
+    games: bytes
+    users: bytes
+    counts: bytes
+    changed: bytes
+    hidden: bytes
+    new_players: bytes
+    token: bytes
+
+
+LIVE_KEYS: tuple[LiveKeys, ...] = tuple(
+    LiveKeys(*(f"{name}:{{{shard}}}".encode() for name in ("lb", "lg", "lu", "lc", "ld", "lh", "ln", "lt")))
     for shard in range(SHARDS)
 )
 

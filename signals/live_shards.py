@@ -6,17 +6,20 @@ import asyncio
 import secrets
 from collections.abc import Collection
 from enum import IntEnum
+from itertools import chain
 from typing import NamedTuple
 
 from signals.live_sessions import LIVE_KEYS, Clock
 from signals.redis import Argument, SharedRedis, script
-from signals.shard_counts import ShardCounts, unpack_counts
+from signals.shard_counts import Counts, ShardCounts, parse_counts
 from signals.shards import SHARDS
 
-RECOUNT = script("recount", prelude="live_shard")
+RECOUNT = script("recount", prelude="live_shard recount_idle live_counts")
 
 #: How many dead one call drops: 64 such calls in a pipeline hold Redis for about 20 ms.
 DROP_LIMIT = 128
+#: Whole shards that are read at once: of a large system each is some megabytes.
+WHOLE_AT_ONCE = 8
 
 
 class Answer(IntEnum):
@@ -29,7 +32,8 @@ class Answer(IntEnum):
     NOT_LOADED = 4
 
 
-_COUNTS = (Answer.CHANGES, Answer.WHOLE, Answer.WHOLE_WITHOUT_TOKEN)
+_WHOLE = (Answer.WHOLE, Answer.WHOLE_WITHOUT_TOKEN)
+_COUNTS = (Answer.CHANGES, *_WHOLE)
 
 
 class Reading(NamedTuple):
@@ -39,6 +43,8 @@ class Reading(NamedTuple):
     games whose totals may have changed. `new_shards` counts those that held no token of any reader, `lost_shards` those
     of them that this reader had read before: they were emptied. `not_loaded` are the shards that could not be read,
     because they do not know who is hidden (`signals.hidden_users`): without them, totals are not true of any moment.
+    `with_new_players` are the shards that may have got notes of new players since they were last read
+    (`signals.unique_players`).
     """
 
     as_of_ms: int
@@ -46,6 +52,7 @@ class Reading(NamedTuple):
     new_shards: int
     lost_shards: int
     not_loaded: frozenset[int]
+    with_new_players: set[int]
 
 
 class LiveShards:
@@ -77,6 +84,8 @@ class LiveShards:
         self._answers = 0
         self._changed: set[int] = set()
         self._lost = 0
+        self._whole_reads = asyncio.Semaphore(WHOLE_AT_ONCE)
+        self._with_new_players: set[int] = set()
 
     async def read(self) -> Reading:
         """Drop the dead of every shard and take in what changed; all shards in one pipeline, again while there are more
@@ -96,8 +105,10 @@ class LiveShards:
             for shard, reply in zip(shards, replies, strict=True):
                 if isinstance(reply, BaseException):
                     continue
-                now_ms, more, kind, packed, token = reply
+                now_ms, more, kind, counts, players, token = reply
                 moments[shard] = now_ms
+                if players:
+                    self._with_new_players.add(shard)
                 if kind == Answer.NOT_LOADED:
                     not_loaded.add(shard)
                 if kind == Answer.WHOLE_WITHOUT_TOKEN:
@@ -106,8 +117,8 @@ class LiveShards:
                 if kind in _COUNTS:
                     self._tokens[shard] = token
                     whole = kind != Answer.CHANGES
-                    self._changed |= self.counts.fold(shard, unpack_counts(packed), whole=whole)
-                    if whole and packed:
+                    self._changed |= self.counts.fold(shard, counts, whole=whole)
+                    if whole and len(counts):
                         await asyncio.sleep(0)  # a whole shard of a large system takes milliseconds
                 if more:
                     again.append(shard)
@@ -116,9 +127,17 @@ class LiveShards:
             shards = again
         changed, self._changed = self._changed, set()
         lost, self._lost = self._lost, 0
-        return Reading(min(moments.values()), changed, len(new), lost, frozenset(not_loaded))
+        with_new_players, self._with_new_players = self._with_new_players, set()
+        return Reading(
+            min(moments.values()),
+            changed,
+            len(new),
+            lost,
+            frozenset(not_loaded),
+            with_new_players,
+        )
 
-    async def _ask(self, shard: int) -> tuple[int, int, int, bytes, str]:
+    async def _ask(self, shard: int) -> tuple[int, int, int, Counts, int, str]:
         self._answers += 1
         token = f"{self._reader}:{self._answers}"
         args: list[Argument] = [
@@ -128,5 +147,9 @@ class LiveShards:
             self._tokens[shard],
             token,
         ]
-        now_ms, more, kind, packed = await self._redis.run(RECOUNT, [*LIVE_KEYS[shard]], args)
-        return now_ms, more, kind, packed, token
+        now_ms, more, kind, text, players = await self._redis.run(RECOUNT, [*LIVE_KEYS[shard]], args)
+        if kind in _WHOLE:
+            async with self._whole_reads:
+                counts = await self._redis.call("HGETALL", LIVE_KEYS[shard].counts)
+            text = b" ".join(chain.from_iterable(counts.items()))
+        return now_ms, more, kind, parse_counts(text), players, token

@@ -14,8 +14,11 @@ from signals.live_sessions import Clock
 from signals.pace import Pace
 from signals.published_totals import Publication, PublishedTotals, Read
 from signals.redis import SharedRedis
+from signals.unique_players import midnight_after
 
 log = structlog.get_logger(__name__)
+
+_NOBODY = (0, 0, 0)
 
 
 class LiveTotals:
@@ -47,14 +50,16 @@ class LiveTotals:
         self._interval_ms = interval_ms
         self._stale_max_seconds = stale_max_seconds
         self._monotonic = monotonic
-        self._counts: dict[int, tuple[int, int]] = {}
+        self._counts: dict[int, tuple[int, int, int]] = {}  # sessions, people, players of the day
         self._shown = Publication()
         self._waiting = Publication()  # of another epoch than what is shown, and not yet believed
         self._settles_at_ms = 0
+        self._players_settle_at_ms = 0
         self._counted_at = float("-inf")  # when the shown totals were true, by this process's clock
-        self._was_known = False
+        self._was_known = self._players_were_known = False
         self._ranked: tuple[int, ...] | None = None
-        self._feed = ChangeFeed()
+        self._feed = ChangeFeed()  # of sessions and people
+        self._players_feed = ChangeFeed()  # of players of the day as well
         self._after_refresh: list[Callable[[], None]] = []
 
     @property
@@ -75,33 +80,47 @@ class LiveTotals:
     @property
     def subscribers(self) -> int:
         """How many subscribers there are."""
-        return self._feed.subscribers
+        return self._feed.subscribers + self._players_feed.subscribers
 
     def sessions(self, number: int) -> int | None:
         """Live sessions of a game; None while unknown."""
-        return self._counts.get(number, (0, 0))[0] if self.known else None
+        return self._counts.get(number, _NOBODY)[0] if self.known else None
 
     def people(self, number: int) -> int | None:
         """Distinct users among a game's live sessions; None while unknown."""
-        return self._counts.get(number, (0, 0))[1] if self.known else None
+        return self._counts.get(number, _NOBODY)[1] if self.known else None
+
+    @property
+    def players_known(self) -> bool:
+        """Whether the numbers of the day's players are known."""
+        shown = self._shown
+        return (
+            self.known
+            and shown.as_of_ms >= max(shown.players_from_ms, self._players_settle_at_ms)
+            and abs(shown.as_of_ms - shown.players_as_of_ms) <= self._stale_max_seconds * 1000
+        )
+
+    def players_today(self, number: int) -> int | None:
+        """Distinct users who played a game on the UTC day of the totals (standard error 0.81 %); None while unknown."""
+        return self._counts.get(number, _NOBODY)[2] if self.players_known else None
 
     def ranked(self) -> tuple[int, ...]:
         """Numbers of the games that have sessions, most sessions first, then by number; empty while unknown."""
         if not self.known:
             return ()
         if self._ranked is None:
-            numbers = np.fromiter(self._counts, dtype=np.int64, count=len(self._counts))
-            sessions = np.array([sessions for sessions, _ in self._counts.values()], dtype=np.int64)
+            live = [(number, counts[0]) for number, counts in self._counts.items() if counts[0]]
+            numbers, sessions = np.array(live, dtype=np.int64).reshape(-1, 2).T
             self._ranked = tuple(numbers[np.lexsort((numbers, -sessions))].tolist())
         return self._ranked
 
-    def subscribe(self, numbers: Collection[int]) -> Changes:
+    def subscribe(self, numbers: Collection[int], *, players: bool = False) -> Changes:
         """Changes of the games with these numbers: `async with` gives an async iterator of sets of changed numbers.
 
         At most one set a refresh; what a slow reader misses adds up to one set. All numbers are in it when totals
-        become known or unknown.
+        become known or unknown. With `players`, a game whose players of the day changed is in it as well.
         """
-        return self._feed.subscribe(numbers)
+        return (self._players_feed if players else self._feed).subscribe(numbers)
 
     def after_refresh(self, call: Callable[[], None]) -> None:
         """Call this after each refresh, one that failed included, when the subscribers were told."""
@@ -131,40 +150,56 @@ class LiveTotals:
             redis.exceptions.RedisError: it could not be fetched; subscribers are told where that makes totals unknown.
         """
         changed: set[int] = set()
+        with_players: set[int] = set()
         asked = self._monotonic()
         try:
-            changed = self._take(await self._published.read(self._shown), asked)
+            changed, with_players = self._take(await self._published.read(self._shown), asked)
         finally:
-            if self.known != self._was_known:
-                self._was_known = self.known
+            were, self._was_known = self._was_known, self.known
+            players_were, self._players_were_known = self._players_were_known, self.players_known
+            if were != self._was_known:
                 self._feed.tell_all()
-            elif changed and self.known:
+            elif changed and self._was_known:
                 self._feed.tell(changed)
+            if (were, players_were) != (self._was_known, self._players_were_known):
+                self._players_feed.tell_all()
+            elif with_players and self._was_known:
+                self._players_feed.tell(with_players)
             for call in self._after_refresh:
                 call()
 
-    def _take(self, read: Read, asked: float) -> set[int]:
+    def _take(self, read: Read, asked: float) -> tuple[set[int], set[int]]:
+        """Numbers whose sessions or people changed, and those whose players of the day did too."""
         found, shown = read.publication, self._shown
         if found is None or not self._follows(found):
-            return set()
+            return set(), set()
         if shown.origin and found.origin != shown.origin:
             self._settles_at_ms = found.settles_at_ms
-        elif found.as_of_ms >= self._settles_at_ms:
-            self._settles_at_ms = 0
+            self._players_settle_at_ms = found.players_settle_at_ms
+        else:
+            if found.as_of_ms >= self._settles_at_ms:
+                self._settles_at_ms = 0
+            if not found.as_of_ms < self._players_settle_at_ms <= midnight_after(found.as_of_ms):
+                self._players_settle_at_ms = 0  # midnight, or the clock was set back over one
         self._shown, self._waiting = found, Publication()
         self._counted_at = asked - max(0, read.now_ms - found.as_of_ms) / 1000
-        rows = {number: (sessions, people) for part in read.counts for number, sessions, people in part.tolist()}
+        rows: dict[int, tuple[int, int, int]] = {
+            number: (sessions, people, players)
+            for part in read.counts
+            for number, sessions, people, players in part.tolist()
+        }
         if read.whole:
-            rows = {number: (0, 0) for number in self._counts if number not in rows} | rows
-        changed = {number for number, counts in rows.items() if self._counts.get(number, (0, 0)) != counts}
-        for number in changed:
-            if rows[number][0]:
+            rows = {number: _NOBODY for number in self._counts if number not in rows} | rows
+        with_players = {number for number, counts in rows.items() if self._counts.get(number, _NOBODY) != counts}
+        changed = {n for n in with_players if self._counts.get(n, _NOBODY)[:2] != rows[n][:2]}
+        for number in with_players:
+            if any(rows[number]):
                 self._counts[number] = rows[number]
             else:
                 self._counts.pop(number, None)
         if changed:
             self._ranked = None
-        return changed
+        return changed, with_players
 
     def _follows(self, found: Publication) -> bool:
         """Whether a publication is newer than the one shown.

@@ -7,13 +7,13 @@ goes on from the one it shows by the changes in between, or else takes the whole
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from signals.live_sessions import Clock
 from signals.redis import Argument, Reply, SharedRedis, script
-from signals.shard_counts import Counts, unpack_counts
 
 PUBLISH = script("publish_totals")
 READ = script("read_totals", read_only=True)
@@ -22,7 +22,12 @@ READ = script("read_totals", read_only=True)
 TAG = "live"
 #: A reader that is further behind than this many publications takes the whole totals.
 CHANGES_KEPT = 10
-TOTALS_KEYS: tuple[Argument, ...] = tuple(f"{name}:{{{TAG}}}" for name in ("totals", "totals_changes", "totals_state"))
+TOTALS_KEYS: tuple[Argument, ...] = tuple(
+    f"{name}:{{{TAG}}}" for name in ("live_totals", "live_totals_changes", "live_totals_state")
+)
+
+#: Rows of (game number, sessions, people, players of the day).
+Totals: TypeAlias = npt.NDArray[np.uint32]
 
 
 class Published(IntEnum):
@@ -39,6 +44,10 @@ class Publication(NamedTuple):
     Before `known_from_ms` counts are smaller than the truth, because Redis lost sessions and clients have not all sent
     their next heartbeat. `origin` is a random id of this store of totals; who remembers another one takes
     `settles_at_ms` for `known_from_ms` as well.
+
+    Players of the day are those of the UTC day of `as_of_ms`, as they were counted at `players_as_of_ms`; before
+    `players_from_ms` they are fewer than the truth, because Redis lost some of that day's; `players_settle_at_ms` is to
+    it what `settles_at_ms` is to `known_from_ms`.
     """
 
     epoch: str = ""
@@ -47,10 +56,13 @@ class Publication(NamedTuple):
     known_from_ms: int = 0
     origin: str = ""
     settles_at_ms: int = 0
+    players_as_of_ms: int = 0
+    players_from_ms: int = 0
+    players_settle_at_ms: int = 0
 
 
 class Read(NamedTuple):
-    """The publication that stands, None where there is none, and its counts: rows of (game number, sessions, people).
+    """The publication that stands, None where there is none, and its counts.
 
     `whole`: the counts are all there are, and replace what the reader has; otherwise they are what changed since the
     publication the reader named, and none if that one still stands.
@@ -59,7 +71,7 @@ class Read(NamedTuple):
     now_ms: int
     publication: Publication | None
     whole: bool
-    counts: list[Counts]
+    counts: list[Totals]
 
 
 class PublishedTotals:
@@ -83,10 +95,10 @@ class PublishedTotals:
         publication = _publication(state)
         if kind == 2:
             return Read(now_ms, publication, whole=True, counts=[_whole(payload)])
-        return Read(now_ms, publication, whole=False, counts=[unpack_counts(part) for part in reversed(payload)])
+        return Read(now_ms, publication, whole=False, counts=[_changes(part) for part in reversed(payload)])
 
     async def publish(
-        self, lease_key: str, claim: str, base: Publication, publication: Publication, changes: Counts
+        self, lease_key: str, claim: str, base: Publication, publication: Publication, changes: Totals
     ) -> Published:
         """Publish what changed.
 
@@ -95,7 +107,7 @@ class PublishedTotals:
             claim: what the lease's key holds while the publisher holds it.
             base: the publication that `changes` build on.
             publication: the new one.
-            changes: rows of (game number, sessions, people); 0 and 0 takes a game out.
+            changes: rows; one of a game without sessions, people and players takes it out.
 
         Raises:
             redis.exceptions.RedisError: the outcome is unknown.
@@ -112,12 +124,18 @@ class PublishedTotals:
 
 
 def _publication(state: Reply) -> Publication:
-    epoch, sequence, as_of, known_from, origin, settles_at = state
-    return Publication(epoch.decode(), int(sequence), int(as_of), int(known_from), origin.decode(), int(settles_at))
+    epoch, sequence, as_of, known_from, origin, *others = state
+    return Publication(
+        epoch.decode(), int(sequence), int(as_of), int(known_from), origin.decode(), *(int(other) for other in others)
+    )
 
 
-def _whole(payload: list[bytes]) -> Counts:
-    counts = np.empty((len(payload) // 2, 3), dtype="<u4")
+def _changes(packed: bytes) -> Totals:
+    return np.frombuffer(packed, dtype="<u4").reshape(-1, 4)
+
+
+def _whole(payload: list[bytes]) -> Totals:
+    counts = np.empty((len(payload) // 2, 4), dtype="<u4")
     counts[:, 0] = [int(number) for number in payload[::2]]
-    counts[:, 1:] = np.frombuffer(b"".join(payload[1::2]), dtype="<u4").reshape(-1, 2)
+    counts[:, 1:] = np.frombuffer(b"".join(payload[1::2]), dtype="<u4").reshape(-1, 3)
     return counts

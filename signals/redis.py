@@ -48,7 +48,7 @@ class Script:
     def __init__(self, name: str, *, read_only: bool = False, prelude: str | None = None) -> None:
         folder = Path(__file__).parent / "lua"
         self.name = name
-        self.source = "".join((folder / f"{part}.lua").read_text() for part in (prelude, name) if part)
+        self.source = "".join((folder / f"{part}.lua").read_text() for part in (*(prelude or "").split(), name))
         self.sha = _digest(self.source)
         self.command = "EVALSHA_RO" if read_only else "EVALSHA"
 
@@ -66,7 +66,9 @@ def _digest(source: str) -> str:
 
 @lru_cache
 def script(name: str, *, read_only: bool = False, prelude: str | None = None) -> Script:
-    """The script in `signals/lua/<name>.lua`, behind what it shares with others in `<prelude>.lua`; read once."""
+    """The script in `signals/lua/<name>.lua`, behind what it shares with others in `<prelude>.lua`; read once.
+    A prelude may be several, their names with spaces between.
+    """
     return Script(name, read_only=read_only, prelude=prelude)
 
 

@@ -12,9 +12,11 @@ from signals.shards import SHARDS
 Counts = npt.NDArray[np.uint32]  # rows of game number, sessions, people
 
 
-def unpack_counts(packed: bytes) -> Counts:
-    """Rows of (game number, sessions, people) from a script's answer."""
-    return np.frombuffer(packed, dtype="<u4").reshape(-1, 3)
+def parse_counts(text: bytes) -> Counts:
+    """Rows of (game number, sessions, people) from a script's answer, which is those numbers with spaces between."""
+    if not text:
+        return np.zeros((0, 3), dtype="<u4")
+    return np.fromstring(text.decode("ascii"), dtype=np.int64, sep=" ").clip(0).astype("<u4").reshape(-1, 3)
 
 
 class ShardCounts:
@@ -27,7 +29,7 @@ class ShardCounts:
         self._rows: dict[int, int] = {}  # game number -> row
         self._free: list[int] = []
         self._numbers = np.zeros(0, dtype=np.int64)  # row -> game number, 0 where the row is free
-        self._shards = np.zeros((0, SHARDS, 2), dtype=np.int32)  # sessions and people
+        self._shards = np.zeros((SHARDS, 0, 2), dtype=np.int32)  # sessions and people
         self._totals = np.zeros((0, 2), dtype=np.int64)
 
     def fold(self, shard: int, counts: Counts, *, whole: bool) -> set[int]:
@@ -44,7 +46,7 @@ class ShardCounts:
         numbers = counts[:, 0].tolist()
         changed = set(numbers)
         if whole:
-            held = self._numbers[np.flatnonzero(self._shards[:, shard, 0])].tolist()
+            held = self._numbers[np.flatnonzero(self._shards[shard, :, 0])].tolist()
             gone = [number for number in held if number not in changed]
             self._write(shard, gone, np.zeros((len(gone), 2), dtype=np.int32))
             changed.update(gone)
@@ -66,21 +68,22 @@ class ShardCounts:
         return list(self._rows)
 
     def _write(self, shard: int, numbers: list[int], counts: npt.NDArray[np.int32]) -> None:
-        rows = np.fromiter((self._row(number) for number in numbers), dtype=np.int64, count=len(numbers))
-        self._totals[rows] += counts - self._shards[rows, shard]
-        self._shards[rows, shard] = counts
+        held = self._rows
+        rows = np.array([held.get(number, -1) for number in numbers], dtype=np.int64)
+        for at in np.flatnonzero(rows < 0).tolist():
+            rows[at] = self._new_row(numbers[at])
+        self._totals[rows] += counts - self._shards[shard, rows]
+        self._shards[shard, rows] = counts
         for row in rows[self._totals[rows, 0] == 0].tolist():
             del self._rows[int(self._numbers[row])]
             self._numbers[row] = 0
             self._free.append(row)
 
-    def _row(self, number: int) -> int:
-        row = self._rows.get(number)
-        if row is None:
-            if not self._free:
-                self._grow()
-            row = self._rows[number] = self._free.pop()
-            self._numbers[row] = number
+    def _new_row(self, number: int) -> int:
+        if not self._free:
+            self._grow()
+        row = self._rows[number] = self._free.pop()
+        self._numbers[row] = number
         return row
 
     def _grow(self) -> None:
@@ -88,7 +91,7 @@ class ShardCounts:
         new = max(64, old * 2)
         numbers, shards, totals = self._numbers, self._shards, self._totals
         self._numbers = np.zeros(new, dtype=np.int64)
-        self._shards = np.zeros((new, SHARDS, 2), dtype=np.int32)
+        self._shards = np.zeros((SHARDS, new, 2), dtype=np.int32)
         self._totals = np.zeros((new, 2), dtype=np.int64)
-        self._numbers[:old], self._shards[:old], self._totals[:old] = numbers, shards, totals
+        self._numbers[:old], self._shards[:, :old], self._totals[:old] = numbers, shards, totals
         self._free.extend(range(new - 1, old - 1, -1))

@@ -24,6 +24,7 @@ from workers.fan_out import FanOut
 from workers.fan_out_consumer import fan_out_jobs
 from workers.in_flight import InFlight
 from workers.lease import Lease
+from workers.live_audit import LiveCountsAudit
 from workers.live_visibility import LiveVisibility
 from workers.markers import Markers
 from workers.outbox_relay import OutboxRelay
@@ -74,13 +75,9 @@ class Workers:
         in_flight = InFlight(graph, EventProgress(events_client), longest_seconds=AUDIT_WAIT_SECONDS)
         reconcile = Reconcile(graph, views, in_flight, repair=True)
         self.view_audit = ViewAudit(views, reconcile, Lease(redis, "view-audit", AUDIT_LEASE_SECONDS))
-        recount = Recount(
-            redis,
-            settings.session_ttl_seconds,
-            interval_ms,
-            Lease(redis, LEASE_NAME, LEASE_SECONDS),
-            live_visibility,
-        )
+        recount_lease = Lease(redis, LEASE_NAME, LEASE_SECONDS)
+        recount = Recount(redis, settings.session_ttl_seconds, interval_ms, recount_lease, live_visibility)
+        self.live_audit = LiveCountsAudit(redis, recount_lease)
         pulled_lease = Lease(redis, PULLED_LOGS_LEASE_NAME, lease_seconds(interval_ms))
         events = EventLog(events_client)
         relay = OutboxRelay(graph, events, Lease(redis, "outbox-relay", RELAY_LEASE_SECONDS), markers=markers)
@@ -98,6 +95,7 @@ class Workers:
         }
         self.jobs: dict[str, Callable[[], Awaitable[None]]] = {
             "recount": recount.run,
+            "live-audit": self.live_audit.run,
             "pulled-logs-publisher": PulledLogsPublisher(graph, redis, interval_ms, pulled_lease).run,
             **{name: beginning.before(job) for name, job in after_beginning.items()},
         }

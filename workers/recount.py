@@ -15,6 +15,7 @@ import asyncio
 import secrets
 from collections.abc import Collection
 
+import numpy as np
 import structlog
 from redis.exceptions import RedisError
 
@@ -22,12 +23,13 @@ from graph.social_graph import GraphError, TruthUnavailableError
 from signals.live_sessions import Clock, beat_interval_ms
 from signals.live_shards import LiveShards, Reading
 from signals.pace import Pace
-from signals.published_totals import TAG, Publication, Published, PublishedTotals
+from signals.published_totals import TAG, Publication, Published, PublishedTotals, Totals
 from signals.redis import SharedRedis
-from signals.shard_counts import Counts
 from signals.shards import SHARDS
+from signals.unique_players import midnight_after
 from workers.lease import Lease
 from workers.live_visibility import LiveVisibility
+from workers.unique_players import UniqueCounts
 
 log = structlog.get_logger(__name__)
 
@@ -77,9 +79,12 @@ class Recount:
         self._leading = asyncio.Event()
         self._term: int | None = None
         self._base: Publication | None = None  # the publication to build on; None: not known, look
+        self._tried = (Publication(), 0, 0)  # the last publication, and the new and lost shards that it tells of
         self._unpublished: set[int] = set()
         self._new_shards = 0
         self._lost_shards = 0
+        self._with_new_players: set[int] = set()
+        self._players = UniqueCounts(redis, interval_ms)
 
     async def run(self) -> None:
         """Hold the lease or wait for it, and recount once an interval while it is held; for ever."""
@@ -148,44 +153,70 @@ class Recount:
         self._unpublished |= reading.changed
         self._new_shards += reading.new_shards
         self._lost_shards += reading.lost_shards
+        self._with_new_players |= reading.with_new_players
         return reading
 
     async def _publish(self, as_of_ms: int) -> Published:
         lost = self._lost_shards > 0
+        counted: list[Totals] = []
         if self._base is None:
             stands = await self._published.read(Publication())
+            self._settle_unknown(stands.publication)
+            lost = self._lost_shards > 0
             base = stands.publication or Publication(
-                origin=secrets.token_hex(8), settles_at_ms=as_of_ms + self._beat_interval_ms
+                origin=secrets.token_hex(8),
+                settles_at_ms=as_of_ms + self._beat_interval_ms,
+                players_settle_at_ms=midnight_after(as_of_ms),
             )
             lost = lost or (stands.publication is not None and self._new_shards > 0)
-            changes = self._difference(stands.counts)
+            counted = stands.counts
+            players = {number: count for part in counted for number, *_, count in part.tolist() if count}
+            self._players.begin(base.origin, base.as_of_ms, players)
             following = base._replace(epoch=secrets.token_hex(8), sequence=1)
         else:
             base = self._base
-            changes = self._shards.counts.totals(self._unpublished)
             following = base._replace(sequence=base.sequence + 1)
+
+        await self._players.collect(base.origin, as_of_ms, self._with_new_players, self._shards.counts.live)
+        self._with_new_players.clear()
+        changes = (
+            self._difference(counted) if self._base is None else self._totals(self._unpublished | self._players.changed)
+        )
         following = following._replace(
-            as_of_ms=as_of_ms, known_from_ms=self._known_from(as_of_ms, base.known_from_ms, lost=lost)
+            as_of_ms=as_of_ms,
+            known_from_ms=_later(as_of_ms, base.known_from_ms, as_of_ms + self._beat_interval_ms, lost=lost),
+            players_as_of_ms=self._players.as_of_ms,
+            players_from_ms=_later(as_of_ms, base.players_from_ms, midnight_after(as_of_ms), lost=lost),
         )
         self._base = None  # until it is known what became of it
+        self._tried = following, self._new_shards, self._lost_shards
         outcome = await self._published.publish(self._lease.key, self._lease.claim, base, following, changes)
         if outcome is Published.DONE:
             self._base = following
             self._unpublished.clear()
+            self._tried = Publication(), 0, 0
             self._new_shards = self._lost_shards = 0
+            await self._players.published()
         return outcome
 
-    def _known_from(self, as_of_ms: int, before_ms: int, *, lost: bool) -> int:
-        settled_ms = as_of_ms + self._beat_interval_ms
-        if lost:
-            return settled_ms
-        return 0 if as_of_ms >= before_ms else min(before_ms, settled_ms)  # the clock may have been set back
+    def _settle_unknown(self, stands: Publication | None) -> None:
+        """Where the last publication stands though nobody said so, what it told of new and lost shards is told."""
+        tried, new, lost = self._tried
+        if stands is not None and (stands.epoch, stands.sequence) == (tried.epoch, tried.sequence):
+            self._new_shards -= new
+            self._lost_shards -= lost
+        self._tried = Publication(), 0, 0
 
-    def _difference(self, published: list[Counts]) -> Counts:
+    def _totals(self, numbers: Collection[int]) -> Totals:
+        counts = self._shards.counts.totals(numbers)
+        players = [self._players.count(number) for number in counts[:, 0].tolist()]
+        return np.column_stack((counts, np.array(players, dtype="<u4")))
+
+    def _difference(self, published: list[Totals]) -> Totals:
         """What turns the published totals into those of the shards."""
-        before = {number: (sessions, people) for part in published for number, sessions, people in part.tolist()}
-        now = self._shards.counts.totals(before.keys() | set(self._shards.counts.live()))
-        differs = [before.get(number, (0, 0)) != (sessions, people) for number, sessions, people in now.tolist()]
+        before = {number: counts for part in published for number, *counts in part.tolist()}
+        now = self._totals(before.keys() | set(self._shards.counts.live()).union(self._players.numbers()))
+        differs = [before.get(number, [0, 0, 0]) != counts for number, *counts in now.tolist()]
         return now[differs]
 
     async def _hold_the_lease(self) -> None:
@@ -222,3 +253,10 @@ class Recount:
                 if pace.skipped:
                     log.warning("recounts_skipped", count=pace.skipped)
                     pace.skipped = 0
+
+
+def _later(as_of_ms: int, before_ms: int, settled_ms: int, *, lost: bool) -> int:
+    """From when on counts are what they should be: `before_ms` as published last, `settled_ms` after a loss now."""
+    if lost:
+        return settled_ms
+    return 0 if as_of_ms >= before_ms else min(before_ms, settled_ms)  # the clock may have been set back

@@ -145,7 +145,7 @@ async def read_redis_status(client: redis.asyncio.Redis) -> RedisStatus:
             age_seconds=max(0, read.now_ms - read.publication.as_of_ms) / 1000,
             sessions=int(counts[:, 1].sum()) if counts is not None else 0,
             people=int(counts[:, 2].sum()) if counts is not None else 0,
-            games=len(counts) if counts is not None else 0,
+            games=int((counts[:, 1] > 0).sum()) if counts is not None else 0,
         )
     leader = await shared.call("GET", f"lease:{{{LEASE_NAME}}}")
     return RedisStatus(

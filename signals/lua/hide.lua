@@ -3,7 +3,7 @@
 -- ARGV  1 the token that stood before the truth was read   2 1 if these are the last of all invisible users, else 0
 --       then pairs: user, version of the user's state * 2 + (1 if hidden or deleted)
 -- Returns 1, or 0 where another token stands, or none: then nothing changes.
--- Keeps: lc and lq count the sessions of users that lh does not hide, and of nobody else. Versions that are not newer
+-- Keeps: lc counts the sessions of users that lh does not hide, and of nobody else. Versions that are not newer
 -- than the one held change nothing.
 local held = redis.call('HGET', lh, LOADED)
 if not held or string.sub(held, 3) ~= ARGV[1] then
@@ -17,6 +17,7 @@ for i = 3, #ARGV, 2 do
     redis.call('HSET', lh, user, ARGV[i + 1])
   end
 end
+write_counts()
 if ARGV[2] == '1' then
   redis.call('HSET', lh, LOADED, 'R:' .. ARGV[1])
 end

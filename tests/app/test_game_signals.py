@@ -99,6 +99,21 @@ async def test_a_friend_s_play_and_a_session_reach_the_page_and_nothing_else_doe
         await until(lambda: left(headcount) == NONE_LEFT)
 
 
+@pytest.mark.parametrize("user", [None, 1])
+async def test_players_of_the_day_move_where_they_are_asked_for(
+    headcount: World, serve: Serve, user: int | None
+) -> None:
+    await headcount.games(1)
+    served = await serve(headcount.application.asgi())
+    fields = "id ...Day } } fragment Day on Game { ... { uniquePlayersToday"
+    async with watching(headcount, served.url("ws"), ["1"], user=user, fields=fields) as subscriber:
+        await subscriber.shows(g1=(0,))
+        await beat(headcount, 5, "s", 1)
+        await subscriber.shows(g1=(1,))
+        await beat(headcount, 6, "s", 1)
+        await subscriber.shows(g1=(2,))
+
+
 async def test_without_a_token_friend_fields_are_null_and_live_counts_move(headcount: World, serve: Serve) -> None:
     await headcount.games(2)
     served = await serve(headcount.application.asgi())

@@ -1,8 +1,9 @@
-"""What live sessions should be, in plain dictionaries."""
+"""What live sessions and the players of a day should be, in plain dictionaries and sets."""
 
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
@@ -20,10 +21,50 @@ class Session:
 
 
 @dataclass
+class Players:
+    """Who played what on which day, as (day, game, user).
+
+    `certain` are players, `possible` may be as well: shards had not been told yet that the user hides or shows. Those
+    of `new_…` were not counted in yet.
+    """
+
+    certain: set[tuple[int, int, int]] = field(default_factory=set)
+    possible: set[tuple[int, int, int]] = field(default_factory=set)
+    new_certain: set[tuple[int, int, int]] = field(default_factory=set)
+    new_possible: set[tuple[int, int, int]] = field(default_factory=set)
+
+    def beat(self, user: int, number: int, now_ms: int, *, hides: bool, told: bool) -> None:
+        """A heartbeat was taken. `told`: shards know whether the user hides."""
+        play = (now_ms // 86_400_000, number, user)
+        if not (hides and told):
+            self.new_possible.add(play)
+        if told and not hides:
+            self.new_certain.add(play)
+
+    def changes(self, user: int) -> None:
+        """A user hides or shows again: what was not counted in yet may be dropped, or not."""
+        self.new_certain = {play for play in self.new_certain if play[2] != user}
+
+    def count_in(self, hidden: Collection[int]) -> None:
+        """The leader counts in who does not hide."""
+        self.certain |= {play for play in self.new_certain if play[2] not in hidden}
+        self.possible |= {play for play in self.new_possible if play[2] not in hidden}
+        self.new_certain, self.new_possible = set(), set()
+
+    def counts(self, now_ms: int) -> dict[int, tuple[int, int]]:
+        """By game, the fewest and the most players that it can have today."""
+        today = now_ms // 86_400_000
+        certain = Counter(number for day, number, _ in self.certain if day == today)
+        possible = Counter(number for day, number, _ in self.possible if day == today)
+        return {number: (certain[number], most) for number, most in possible.items()}
+
+
+@dataclass
 class LiveModel:
     """All sessions by user and session id."""
 
     sessions: dict[tuple[int, str], Session] = field(default_factory=dict)
+    players: Players = field(default_factory=Players)
 
     def beat(self, user: int, session_id: str, number: int, now_ms: int) -> bool:
         """Whether it lives."""

@@ -1,4 +1,4 @@
-"""Live visibility with one rule left out: what the schedules must notice."""
+"""Live sessions with one rule left out: what the schedules must notice."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from copy import copy
 from dataclasses import dataclass
 
 from signals.hidden_users import HiddenUsers
+from signals.live_sessions import BEAT
 from signals.redis import Script, SharedRedis
+from signals.unique_players import TAKE
 
 
 @dataclass(frozen=True)
@@ -22,13 +24,17 @@ class Mutant:
     def __call__(self, redis: SharedRedis) -> HiddenUsers:
         """Hidden users without the rule."""
         hidden = HiddenUsers(redis)
-        original: Script = getattr(hidden, self.attribute)
-        assert original.source.count(self.line) == 1, f"{original.name}.lua has no such line any more: {self.line}"
-        mutated = copy(original)
-        mutated.source = original.source.replace(self.line, self.instead)
-        mutated.sha = hashlib.sha1(mutated.source.encode(), usedforsecurity=False).hexdigest()
-        setattr(hidden, self.attribute, mutated)
+        setattr(hidden, self.attribute, mutated(getattr(hidden, self.attribute), self.line, self.instead))
         return hidden
+
+
+def mutated(original: Script, line: str, instead: str) -> Script:
+    """A script of which one line is another."""
+    assert original.source.count(line) == 1, f"{original.name}.lua has no such line any more: {line}"
+    changed = copy(original)
+    changed.source = original.source.replace(line, instead)
+    changed.sha = hashlib.sha1(changed.source.encode(), usedforsecurity=False).hexdigest()
+    return changed
 
 
 class TokenAfterTheTruth(HiddenUsers):
@@ -60,6 +66,14 @@ MUTANTS = {
         Mutant("who shows again is counted again", "_hide", "packed % 2 == 1", "true"),
     )
 } | {"the token is older than what was read": TokenAfterTheTruth}  # fmt: skip
+
+#: Of the players of a day.
+PLAYER_MUTANTS = {
+    "who plays on after midnight is told again": mutated(
+        BEAT, "local letter = string.char(97 + day % 26)", "local letter = 'a'"
+    ),
+    "who hides by now is dropped": mutated(TAKE, "if packed and tonumber(packed) % 2 == 1 then", "if false then"),
+}
 
 #: Of these, a worker that sleeps from before a loss until after it tells: random schedules seldom have one.
 LOSS_MUTANTS = [

@@ -8,16 +8,17 @@ rewind the events since that moment come again, as the outbox has them do; after
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 from redis.exceptions import RedisError
 
 from signals.hidden_users import HiddenUsers
+from signals.live_audit import LiveAudit
 from signals.live_sessions import LiveSessions, beat_interval_ms
 from signals.live_totals import LiveTotals
 from signals.published_totals import Publication, PublishedTotals
-from signals.redis import SharedRedis
+from signals.redis import Script, SharedRedis
 from signals.shards import shard_of
 from tests.signals.faulty_redis import FaultyRedis
 from tests.signals.live_model import LiveModel
@@ -34,6 +35,7 @@ SHARDS = sorted({shard_of(user) for user in USERS})
 SESSION_IDS = ("a", "b", "-_" * 32)
 STEPS = 40
 FAULT_RATE = 0.1
+MIDNIGHT_MS = 1_800_057_600_000  # most schedules pass it, or go back over it
 
 
 class LiveSchedule:
@@ -46,17 +48,22 @@ class LiveSchedule:
         make_hidden: Callable[[SharedRedis], HiddenUsers] = HiddenUsers,
         *,
         visibility_faults: float = 1.0,
+        steps: int = STEPS,
+        mutants: Mapping[str, Script] | None = None,
     ) -> None:
         self.rng = random.Random(seed)
         self.redis = redis
-        self.faulty = faulty = FaultyRedis(redis, self.rng, FAULT_RATE)
+        self.faulty = faulty = FaultyRedis(redis, self.rng, FAULT_RATE, mutants)
         self.stage = LiveStage(redis)
         self.clock = self.stage.clock
+        if self.rng.random() < 0.7:
+            self.clock.step(MIDNIGHT_MS - self.rng.randrange(150_000) - self.clock.ms())
         self.writers = [LiveSessions(faulty, TTL_SECONDS, gather_seconds=0, clock_ms=self.clock.ms) for _ in range(2)]
         self.leaders = [self.stage.new_leader(faulty, shards=SHARDS) for _ in range(2)]
         self.readers = [self.stage.new_reader(faulty) for _ in range(2)]
         self.model = LiveModel()
         self.make_hidden = make_hidden
+        self.steps = steps
         self.visibility_faults = visibility_faults  # how much more often than usual
         self.visibility = LiveVisibility(self.stage.users, make_hidden(faulty))
         self.untold: set[int] = set()  # users whose change has an event that no worker has handled
@@ -68,6 +75,10 @@ class LiveSchedule:
         self.order: dict[tuple[str, int], int] = {}  # publications in the order in which they were made
         self.shown: dict[int, int] = {}  # reader -> the place in that order of what it showed last
         self.lost_until_ms = 0
+        self.lost_players_on: int | None = None  # the day on which a loss was published
+        self.loss_is_news = False
+        self.counted_on = 0  # the day of the last recount
+        self.players: dict[int, tuple[int, int]] = {}
         self.recounts = 0
 
     async def run(self) -> None:
@@ -84,7 +95,7 @@ class LiveSchedule:
             (0.04, self.keep),
             (0.04, self.rewind),
         )
-        for _ in range(STEPS):
+        for _ in range(self.steps):
             self.clock.advance(self.rng.choice((0, 1, 999, 3_000, 10_000, 25_000)))
             for rate, fault in faults:
                 if self.rng.random() < rate:
@@ -96,6 +107,8 @@ class LiveSchedule:
         while self.sleepers:
             await self.wake()
         await self.recount()
+        for shard in SHARDS:
+            assert (await LiveAudit(self.redis).look(shard)).clean
 
     async def write(self) -> None:
         """A beat, a move or an end, sent again until its reply comes."""
@@ -109,6 +122,10 @@ class LiveSchedule:
             number = self.rng.choice(GAMES)
             beat = await insist(lambda: writer.beat(user, session_id, number))
             assert beat.live == self.model.beat(user, session_id, number, now_ms)
+            if beat.live:
+                hides = user in self.stage.users.invisible
+                told = user not in self.untold and not self.loss_is_news
+                self.model.players.beat(user, number, now_ms, hides=hides, told=told)
             assert beat.expires_at == ((now_ms + TTL_SECONDS * 1000) / 1000 if beat.live else None)
 
     async def hide(self) -> None:
@@ -119,6 +136,7 @@ class LiveSchedule:
         elif not users.change(user, hidden=self.rng.random() < 0.6):
             return
         self.untold.add(user)
+        self.model.players.changes(user)
         if self.rng.random() < 0.5:
             await self.tell()
 
@@ -154,6 +172,7 @@ class LiveSchedule:
         self.faulty.fault_rate = 0.0  # it reads all shards or none
         if zombie._lease.held:
             self.model.counts(self.clock.ms(), self.stage.users.invisible)
+            self.model.players.possible |= self.model.players.new_possible  # it counts in, by what shards know
         assert not await zombie.recount()
         self.faulty.fault_rate = FAULT_RATE
         assert await self.stand() == stands
@@ -165,10 +184,11 @@ class LiveSchedule:
     async def lose(self) -> None:
         """Redis loses everything, the event log too."""
         await self.redis.call("FLUSHALL")
-        self.model.sessions.clear()
+        self.model = LiveModel()
         self.told |= self.untold
         self.untold.clear()
         self.lost_until_ms = self.clock.ms() + beat_interval_ms(TTL_SECONDS)
+        self.loss_is_news = True
 
     async def keep(self) -> None:
         """What a replica that falls behind from now on holds."""
@@ -180,8 +200,10 @@ class LiveSchedule:
         if self.kept is None:
             return
         snapshot, model = self.kept
-        lease = self.leaders[self.leading]._lease
+        lease, before = self.leaders[self.leading]._lease, await self.stand()
         await snapshot.restore(self.redis)
+        if (await self.stand()).origin != before.origin:  # from before anything was published: a loss
+            self.loss_is_news = True
         await self.stage.end_the_lease()
         self.model = model.copy()
         self.untold |= self.told
@@ -197,6 +219,7 @@ class LiveSchedule:
         self.recounts += 1
         await self.count()
         assert await self.stage.published() == self.expected
+        self.check_players(await self.stage.published_players())
         await self.look(self.readers[0])
         if self.rng.random() < 0.2:
             await self.look(self.readers[1])
@@ -205,9 +228,14 @@ class LiveSchedule:
         """The leader publishes, however often it has to try."""
         await self.tell()
         leader = self.leaders[self.leading]
-        while not (await insist(leader.lead) and await insist(leader.recount)):
+        while not (await insist(leader.lead) and await insist(leader.recount)) or leader._players.behind:
             pass
         self.expected = self.model.counts(self.clock.ms(), self.stage.users.invisible)
+        self.counted_on = self.clock.ms() // 86_400_000
+        if self.loss_is_news:
+            self.lost_players_on, self.loss_is_news = self.counted_on, False
+        self.model.players.count_in(self.stage.users.invisible)
+        self.players = self.model.players.counts(self.clock.ms())
         stands = await self.stand()
         self.order.setdefault((stands.epoch, stands.sequence), len(self.order))
 
@@ -234,10 +262,25 @@ class LiveSchedule:
             assert {number: (reader.sessions(number), reader.people(number)) for number in reader.ranked()} == (
                 self.expected
             )
+            self.check_players({number: reader.players_today(number) for number in GAMES})
             assert list(reader.ranked()) == sorted(self.expected, key=lambda n: (-self.expected[n][0], n))
         else:
             stale = self.clock.ms() - stands.as_of_ms > STALE_MAX_SECONDS * 1000
             assert stale or stands.as_of_ms < max(stands.known_from_ms, stands.settles_at_ms)
+
+    def check_players(self, found: Mapping[int, int | None]) -> None:
+        """Players of the day are as many as can be; unknown only until the end of a day on which Redis lost some (and
+        on the day before, where the clock went back).
+        """
+        for number in found.keys() | self.players.keys():
+            fewest, most = self.players.get(number, (0, 0))
+            count = found.get(number, 0)
+            if count is None:
+                lost, today = self.lost_players_on, self.counted_on
+                assert lost is not None, f"players of {number} are unknown"
+                assert lost - 1 <= today <= lost, f"players of {number} are unknown"
+            else:
+                assert fewest <= count <= most, f"{count} players of {number}, not {fewest} to {most}"
 
     def check_order(self, reader: LiveTotals) -> None:
         """A reader shows no older totals after newer ones."""

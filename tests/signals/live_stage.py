@@ -72,4 +72,10 @@ class LiveStage:
     async def published(self) -> dict[int, tuple[int, int]]:
         """All that is published, by the whole."""
         read = await PublishedTotals(self.redis, clock_ms=self.clock.ms).read(Publication())
-        return {number: (sessions, people) for part in read.counts for number, sessions, people in part.tolist()}
+        rows = [row for part in read.counts for row in part.tolist()]
+        return {number: (sessions, people) for number, sessions, people, _ in rows if sessions or people}
+
+    async def published_players(self) -> dict[int, int]:
+        """All numbers of players of the day that are published."""
+        read = await PublishedTotals(self.redis, clock_ms=self.clock.ms).read(Publication())
+        return {number: players for part in read.counts for number, _, _, players in part.tolist() if players}

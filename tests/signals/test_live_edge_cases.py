@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
-from signals.live_sessions import Beat
+from signals.hidden_users import HiddenUsers
+from signals.live_sessions import Beat, LiveSessions
+from signals.redis import SharedRedis
+from signals.shards import shard_of
 from tests.signals.live_stage import TTL_SECONDS, LiveStage
+from tests.waiting import until
+from workers.lease import Lease
+from workers.live_visibility import LiveVisibility
+from workers.recount import LEASE_NAME, Recount
 
 G, H = 7, 8
 
@@ -91,7 +98,7 @@ async def test_17_a_dead_server_leaves_no_ghosts(stage: LiveStage) -> None:
     stage.leader, stage.totals = stage.new_leader(), stage.new_reader()
     assert await stage.counts(G) == (0, 0)
     assert await stage.published() == {}
-    left = [key for key in await stage.redis.call("KEYS", "l[bguclqd]:*") if await stage.redis.call("EXISTS", key)]
+    left = [key for key in await stage.redis.call("KEYS", "l[bgucdn]:*") if await stage.redis.call("EXISTS", key)]
     assert left == []
 
 
@@ -135,3 +142,84 @@ async def test_20_a_stall_makes_no_count_drift(stage: LiveStage) -> None:
     assert not any(await asyncio.gather(*ends))  # they died meanwhile
     assert await stage.counts(G) == (25, 25)
     assert await stage.counts(H) == (25, 25)
+
+
+async def test_20_a_redis_that_stalls_makes_no_count_drift(shared_redis: SharedRedis) -> None:
+    """Redis answers nobody for 600 ms, by its own clock: beats, ends and a recount wait, and all of them are right."""
+    stage = LiveStage(shared_redis)
+    live = LiveSessions(shared_redis, TTL_SECONDS)
+    await asyncio.gather(*(live.beat(user, "s", G) for user in range(1, 101)))
+    visibility = LiveVisibility(stage.users, HiddenUsers(shared_redis))
+    stage.leader = Recount(shared_redis, TTL_SECONDS, 1000, Lease(shared_redis, LEASE_NAME, 3600), visibility)
+    assert await stage.leader.lead()
+    await shared_redis.call("CLIENT", "PAUSE", 600, "ALL")
+    waiting = [asyncio.ensure_future(live.beat(user, "s", H if user % 2 else G)) for user in range(1, 51)]
+    waiting += [asyncio.ensure_future(live.beat(user, "s", G)) for user in range(101, 111)]
+    ends = [asyncio.ensure_future(live.end(user, "s")) for user in range(51, 61)]
+    recounted = asyncio.ensure_future(stage.leader.recount())
+    assert all(beat.live for beat in await asyncio.gather(*waiting))
+    assert all(await asyncio.gather(*ends))
+    assert await recounted
+    assert await stage.leader.recount()
+    assert await stage.published() == {G: (75, 75), H: (25, 25)}
+    await live.close()
+
+
+async def test_30_a_subscription_open_for_an_hour_stays_fresh_and_leaves_nothing(stage: LiveStage) -> None:
+    await stage.recount()
+    watching, hour = asyncio.Event(), 3600
+    seen: list[int | None] = []
+
+    async def watch() -> None:
+        async with stage.totals.subscribe([G]) as changes:
+            watching.set()
+            while True:
+                await anext(changes)
+                seen.append(stage.totals.sessions(G))
+
+    killed = asyncio.create_task(watch())
+    await watching.wait()
+    for minute in range(1, 61):
+        stage.clock.advance(hour * 1000 // 60)  # whoever was there is gone
+        await asyncio.gather(*(stage.live.beat(user, "s", G) for user in range(1, minute + 1)))
+        await stage.recount()
+        await until(lambda count=minute: seen[-1:] == [count])  # type: ignore[misc]  # mypy sees no default
+    assert seen == list(range(1, 61))
+    assert stage.totals.subscribers == 1
+    killed.cancel()  # as a socket that was killed ends its subscription
+    await asyncio.wait([killed])
+    assert stage.totals.subscribers == 0
+
+
+async def test_31_who_goes_away_in_the_middle_of_a_batch_takes_no_answer_along(shared_redis: SharedRedis) -> None:
+    live = LiveSessions(shared_redis, TTL_SECONDS)
+    shard = shard_of(1)
+    users = [user for user in range(1, 2000) if shard_of(user) == shard][:20]
+    beats = [asyncio.ensure_future(live.beat(user, "s", G)) for user in users]
+    await asyncio.sleep(0)
+    beats[3].cancel()
+    beats[7].cancel()
+    answers = await asyncio.gather(*beats, return_exceptions=True)
+    went = [index for index, answer in enumerate(answers) if isinstance(answer, asyncio.CancelledError)]
+    assert went == [3, 7]
+    assert all(answer.live for answer in answers if isinstance(answer, Beat))
+    await live.close()
+
+
+async def test_32_a_slow_subscriber_of_a_hot_game_skips_to_the_latest_in_bounded_memory(stage: LiveStage) -> None:
+    await stage.recount()
+    numbers = range(1, 101)
+    async with stage.totals.subscribe(numbers) as slow:
+        for user in range(1, 301):
+            await stage.live.beat(user, "s", 1 + user % 100 if user % 10 == 0 else G)
+            if user % 3 == 0:
+                await stage.recount()
+        await stage.recount()
+        changed = await anext(slow)  # 101 recounts later, one set
+        assert changed <= set(numbers)
+        assert G in changed
+        assert stage.totals.sessions(G) == 270
+        waiting = asyncio.ensure_future(anext(slow))
+        await asyncio.sleep(0)
+        assert not waiting.done()  # nothing lay between
+        waiting.cancel()

@@ -7,8 +7,8 @@ import os
 import pytest
 
 from signals.redis import SharedRedis
-from tests.signals.live_mutants import LOSS_MUTANTS, MUTANTS
-from tests.signals.live_schedule import LiveSchedule
+from tests.signals.live_mutants import LOSS_MUTANTS, MUTANTS, PLAYER_MUTANTS
+from tests.signals.live_schedule import STEPS, LiveSchedule
 
 STORM = {"short": 300, "long": 10_000}[os.environ.get("HEADCOUNT_STORM", "short")]
 
@@ -16,10 +16,10 @@ STORM = {"short": 300, "long": 10_000}[os.environ.get("HEADCOUNT_STORM", "short"
 MUTANT_SCHEDULES = 60
 
 
-async def play(redis: SharedRedis, seeds: range) -> int:
+async def play(redis: SharedRedis, seeds: range, steps: int = STEPS) -> int:
     recounts = 0
     for seed in seeds:
-        schedule = LiveSchedule(redis, seed)
+        schedule = LiveSchedule(redis, seed, steps=steps)
         try:
             await schedule.run()
         except BaseException as error:
@@ -31,7 +31,8 @@ async def play(redis: SharedRedis, seeds: range) -> int:
 
 @pytest.mark.parametrize("part", range(4))
 async def test_every_recount_equals_a_plain_dictionary(shared_redis: SharedRedis, part: int) -> None:
-    assert await play(shared_redis, range(part * 25, part * 25 + 25)) > 300
+    seeds = range(part * 75, part * 75 + 75)
+    assert await play(shared_redis, seeds, steps=12) > 450
 
 
 @pytest.mark.parametrize("rule", [rule for rule in MUTANTS if rule not in LOSS_MUTANTS])
@@ -39,6 +40,17 @@ async def test_a_rule_of_visibility_left_out_is_noticed(shared_redis: SharedRedi
     for seed in range(MUTANT_SCHEDULES):
         try:
             await LiveSchedule(shared_redis, seed, MUTANTS[rule], visibility_faults=3.0).run()
+        except AssertionError:
+            return
+    raise AssertionError(f"not noticed in {MUTANT_SCHEDULES} schedules")
+
+
+@pytest.mark.parametrize("rule", PLAYER_MUTANTS)
+async def test_a_rule_of_players_left_out_is_noticed(shared_redis: SharedRedis, rule: str) -> None:
+    mutant = PLAYER_MUTANTS[rule]
+    for seed in range(MUTANT_SCHEDULES):
+        try:
+            await LiveSchedule(shared_redis, seed, mutants={mutant.name: mutant}).run()
         except AssertionError:
             return
     raise AssertionError(f"not noticed in {MUTANT_SCHEDULES} schedules")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signals.shard_counts import ShardCounts, unpack_counts
+from signals.shard_counts import ShardCounts, parse_counts
 
 NUMBERS = st.one_of(st.integers(1, 6), st.integers(1, 300), st.just(2**32 - 1))
 ANSWERS = st.tuples(
@@ -15,12 +15,9 @@ ANSWERS = st.tuples(
 )
 
 
-def packed(counts: dict[int, int]) -> bytes:
-    return b"".join(
-        part.to_bytes(4, "little")
-        for number, sessions in counts.items()
-        for part in (number, sessions, (sessions + 1) // 2)
-    )
+def told(counts: dict[int, int]) -> bytes:
+    rows = (f"{number} {sessions} {(sessions + 1) // 2}" for number, sessions in counts.items())
+    return " ".join(rows).encode()
 
 
 @given(st.lists(ANSWERS, max_size=12))
@@ -29,7 +26,7 @@ def test_totals_are_the_sums_over_shards(answers: list[tuple[int, bool, dict[int
     shards: list[dict[int, int]] = [{} for _ in range(64)]
     before: dict[int, int] = {}
     for shard, whole, answer in answers:
-        changed = counts.fold(shard, unpack_counts(packed(answer)), whole=whole)
+        changed = counts.fold(shard, parse_counts(told(answer)), whole=whole)
         shards[shard] = answer if whole else shards[shard] | answer
         expected: dict[int, int] = {}
         for held in shards:

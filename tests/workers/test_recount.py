@@ -315,3 +315,35 @@ async def test_totals_that_are_rewound_alone_are_published_anew(stage: LiveStage
         await stage.recount()
         assert await stage.published() == {G: (3, 3)}
         assert (stage.totals.sessions(G), stage.totals.sessions(H)) == (3, 0)
+
+
+async def test_recounts_that_overrun_their_interval_are_skipped_and_never_pile_up(shared_redis: SharedRedis) -> None:
+    """One takes three and a half intervals: of its turns every fourth is taken, and never two at once."""
+
+    class Slow(OverRedis):
+        running = most = done = 0
+
+        async def run(self, script: Script, keys: list[Argument], args: list[Argument]) -> Reply:
+            if script.name != "publish_totals":
+                return await super().run(script, keys, args)
+            self.running += 1
+            self.most = max(self.most, self.running)
+            await asyncio.sleep(0.07)
+            try:
+                return await super().run(script, keys, args)
+            finally:
+                self.running -= 1
+                self.done += 1
+
+    slow = Slow(shared_redis)
+    recounts = Recount(slow, TTL_SECONDS, 20, Lease(slow, LEASE_NAME, 60), nobody_hides(slow))
+    with structlog.testing.capture_logs() as told:
+        began = time.monotonic()
+        job = asyncio.create_task(recounts.run())
+        await until(lambda: slow.done >= 6)
+        turns = (time.monotonic() - began) / 0.02
+        job.cancel()
+        await asyncio.gather(job, return_exceptions=True)
+    assert slow.most == 1
+    skipped = sum(line["count"] for line in told if line["event"] == "recounts_skipped")
+    assert 3 * 5 <= skipped <= turns - 5
