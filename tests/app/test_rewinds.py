@@ -275,7 +275,7 @@ async def test_a_start_without_the_truth_serves_what_redis_knows(
         await until(lambda: headcount.application.live_totals.sessions(1) == 1)
         await headcount.application.beginning.refresh_catalogue()
 
-    monkeypatch.setattr("app.choose_truth", lambda settings: DistantGraph(settings.data_dir / "truth.sqlite3"))
+    monkeypatch.setattr("app.choose_truth", lambda settings, **_: DistantGraph(settings.data_dir / "truth.sqlite3"))
     monkeypatch.setattr(DistantGraph, "away", True)
     async with world(tmp_path, redis_url) as headcount:
         ready: dict[str, Any] = (await headcount.http.get("/readyz")).json()
@@ -306,7 +306,7 @@ async def test_a_start_without_the_truth_serves_what_redis_knows(
 async def test_a_start_without_truth_and_without_a_copy_is_not_ready_until_the_truth_answers(
     tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.choose_truth", lambda settings: DistantGraph(settings.data_dir / "truth.sqlite3"))
+    monkeypatch.setattr("app.choose_truth", lambda settings, **_: DistantGraph(settings.data_dir / "truth.sqlite3"))
     monkeypatch.setattr(DistantGraph, "away", True)
     async with world(tmp_path, redis_url) as headcount:
         response = await headcount.http.get("/readyz")

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.app.conftest import headcount  # noqa: F401  # a fixture is found by its name here
+from tests.app.conftest import headcount, truth_settings  # noqa: F401  # a fixture is found by its name here
 from tests.served import serve  # noqa: F401  # likewise
 from tests.server.conftest import edge, make_edge  # noqa: F401  # likewise

@@ -13,7 +13,7 @@ from graph.sqlite.transaction import Transaction
 from tests.storm.model_graph import ModelGraph
 
 _MIGRATIONS = Path(outbox.__file__).parents[1] / "migrations" / "sqlite"
-_SCHEMA = "".join((_MIGRATIONS / f"{name}.sql").read_text() for name in ("0001_truth", "0002_acknowledgements"))
+_SCHEMA = "".join(migration.read_text() for migration in sorted(_MIGRATIONS.glob("*.sql")))
 
 
 class ModelTruth(ModelGraph):
@@ -47,6 +47,7 @@ class ModelTruth(ModelGraph):
         events = super()._told(*changes)
         transaction = self._transaction()
         transaction._told += changes  # as `tell` has it, of any kind
+        transaction._tells_logs = any(kind == "log" for kind, *_ in changes)
         transaction.write_outbox()
         return events
 
