@@ -124,7 +124,8 @@ class LiveSchedule:
             assert beat.live == self.model.beat(user, session_id, number, now_ms)
             if beat.live:
                 hides = user in self.stage.users.invisible
-                told = user not in self.untold and not self.loss_is_news
+                # Before the first recount no shard was told of anybody, as after a loss.
+                told = user not in self.untold and not self.loss_is_news and self.counted_on > 0
                 self.model.players.beat(user, number, now_ms, hides=hides, told=told)
             assert beat.expires_at == ((now_ms + TTL_SECONDS * 1000) / 1000 if beat.live else None)
 
