@@ -129,6 +129,7 @@ def viewers_of(people: LastFM) -> list[int]:
     return sorted(people.friends, key=lambda user: (len(people.friends[user]), user))[::31][:60]
 
 
+@pytest.mark.storm  # `make test` has the same with a worker that is killed
 async def test_counts_equal_plain_sets_after_changes_by_fifty_clients(
     data_dir: Path, redis_url: str, people: LastFM
 ) -> None:

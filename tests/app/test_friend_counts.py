@@ -8,18 +8,21 @@ from typing import Any
 import pytest
 
 from graph.social_graph import SeenLog
-from tests.app.world import TRUTHS, World, settings_of_truth
+from tests.app.world import World, parametrize_truths, settings_of_truth
 from tests.waiting import until
 
 A, B, C, D, STRANGER = 11, 12, 13, 14, 99
 
 
-@pytest.fixture(params=TRUTHS)
+pytest_generate_tests = parametrize_truths
+
+
+@pytest.fixture
 def truth_settings(request: pytest.FixtureRequest) -> dict[str, Any]:
     return settings_of_truth(request.param, request)
 
 
-@pytest.fixture(params=["cold", "resident"])
+@pytest.fixture
 async def start(request: pytest.FixtureRequest, headcount: World) -> World:
     """A world where A has friends B, C and D, and A's view is there from before, or not."""
     await headcount.games(3)

@@ -10,7 +10,7 @@ import pytest
 
 from graph.social_graph import FriendshipRow, PlayRow, UserRow
 from tests.app.privacy import BLOCK, DELETE, HIDE, UNBLOCK, block, delete, hide, lists, unblock
-from tests.app.world import TRUTHS, World, settings_of_truth, world
+from tests.app.world import World, parametrize_truths, settings_of_truth, world
 from tests.waiting import until
 
 A, B, C = 11, 12, 13
@@ -18,12 +18,15 @@ NEVER = 424_242
 NAMELESS = {"id": str(B), "name": None}
 
 
-@pytest.fixture(params=TRUTHS)
+pytest_generate_tests = parametrize_truths
+
+
+@pytest.fixture
 def truth_settings(request: pytest.FixtureRequest) -> dict[str, Any]:
     return settings_of_truth(request.param, request)
 
 
-@pytest.fixture(params=["cold", "resident"])
+@pytest.fixture
 async def start(request: pytest.FixtureRequest, headcount: World) -> World:
     """A, B and C are friends of each other; A played game 1, B 1 and 2, C 2. Views are there before, or not."""
     await headcount.games(3)

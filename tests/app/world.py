@@ -19,6 +19,8 @@ from tests.neo4j.server import Access, wipe
 from tests.waiting import until
 
 TRUTHS = ("sqlite", "neo4j")
+#: Which truth, and whether there are views from before. A page without one is what reads the truth most.
+STARTS = (("sqlite", "cold"), ("sqlite", "resident"), ("neo4j", "cold"))
 SECRET = b"a secret of the tests, 32 bytes long"
 
 PAGE = "query Page($ids: [ID!]!) { games(ids: $ids) { id name friendsPlayed } }"
@@ -115,6 +117,14 @@ class World:
     async def _friendship(self, mutation: str, user: int, friend: int) -> None:
         query = f"mutation($u: ID!, $f: ID!) {{ {mutation}(userId: $u, friendId: $f) {{ friends }} }}"
         await self.ask(query, {"u": str(user), "f": str(friend)}, user=user, scopes=["friendships:write"])
+
+
+def parametrize_truths(metafunc: pytest.Metafunc) -> None:
+    """Try a module's tests on both truths, by its fixtures `truth_settings` and, where a test has it, `start`."""
+    if "start" in metafunc.fixturenames:
+        metafunc.parametrize(("truth_settings", "start"), STARTS, indirect=True)
+    elif "truth_settings" in metafunc.fixturenames:
+        metafunc.parametrize("truth_settings", TRUTHS, indirect=True)
 
 
 def settings_of_truth(truth: str, request: pytest.FixtureRequest) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from tests.neo4j.server import Neo4jServer
 USERS, GAMES, CALLERS = 40, 400, 32
 
 
+@pytest.mark.storm
 @pytest.mark.timeout(400)
 async def test_every_answered_play_survives_a_killed_server(
     graph: Neo4jGraph, neo4j_server: Neo4jServer | None

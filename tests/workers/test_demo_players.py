@@ -90,7 +90,7 @@ async def counted(redis: SharedRedis) -> dict[int, int]:
     for shard in range(SHARDS):
         fields = await redis.call("HGETALL", f"lc:{{{shard}}}")
         pairs = fields.items() if isinstance(fields, dict) else zip(fields[::2], fields[1::2], strict=True)
-        counts.update({int(number): int(count) for number, count in pairs})
+        counts.update({int(number): int(count.split()[0]) for number, count in pairs})  # sessions, then people
     return {number: count for number, count in counts.items() if count}
 
 

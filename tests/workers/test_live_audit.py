@@ -14,6 +14,7 @@ from signals.redis import Argument, SharedRedis
 from signals.shards import SHARDS, shard_of
 from tests.signals.live_stage import LiveStage
 from tests.waiting import until
+from workers.grace import finish
 from workers.lease import Lease
 from workers.live_audit import LiveCountsAudit
 from workers.recount import LEASE_NAME
@@ -101,7 +102,6 @@ async def test_who_does_not_lead_does_not_audit(stage: LiveStage) -> None:
     jobs = [asyncio.create_task(one.run()) for one in (audit, leads)]
     await until(lambda: leads.shards_audited > SHARDS)  # all of them, and round again
     for job in jobs:
-        job.cancel()
-    await asyncio.gather(*jobs, return_exceptions=True)
+        await finish(job, 0)
     assert audit.shards_audited == 0
     assert leads.drift_games == 0
