@@ -155,6 +155,7 @@ async def refused(headcount: World, query: str, variables: dict[str, Any], **who
     return extensions
 
 
+@pytest.mark.usefixtures("truth_settings")
 async def test_fifteen_played_two_block_the_viewer_and_one_hides(headcount: World) -> None:
     await headcount.games(1)
     friends = list(range(101, 116))
@@ -280,6 +281,7 @@ async def test_the_blocked_list_is_paged(headcount: World) -> None:
     assert await refused(headcount, query, {"n": 1, "c": foreign}, user=A) == {"code": "BAD_INPUT", "argument": "after"}
 
 
+@pytest.mark.usefixtures("truth_settings")
 async def test_what_one_process_deletes_another_refuses_within_two_seconds(
     headcount: World, tmp_path: Path, redis_url: str, truth_settings: dict[str, Any]
 ) -> None:

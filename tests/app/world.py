@@ -120,11 +120,13 @@ class World:
 
 
 def parametrize_truths(metafunc: pytest.Metafunc) -> None:
-    """Try a module's tests on both truths, by its fixtures `truth_settings` and, where a test has it, `start`."""
+    """Try a module's tests on both truths: those that have `start`, and those that say so by `usefixtures`."""
     if "start" in metafunc.fixturenames:
         metafunc.parametrize(("truth_settings", "start"), STARTS, indirect=True)
     elif "truth_settings" in metafunc.fixturenames:
-        metafunc.parametrize("truth_settings", TRUTHS, indirect=True)
+        named = metafunc.definition.get_closest_marker("usefixtures")
+        truths = TRUTHS if named is not None and "truth_settings" in named.args else TRUTHS[:1]
+        metafunc.parametrize("truth_settings", truths, indirect=True)
 
 
 def settings_of_truth(truth: str, request: pytest.FixtureRequest) -> dict[str, Any]:
