@@ -155,6 +155,7 @@ class Application:
             self.graph,
             self.redis,
             self.views,
+            self.events,
             self._events_client,
             markers=self.markers,
             shard_markers=self.shard_markers,

@@ -1,15 +1,18 @@
-"""The DataLoader behind `Game.livePlayers`: one look at this process's table of live totals, so that all counts of a
-page are of the same recount.
+"""The DataLoader behind `Game.livePlayers`, `livePeople` and `uniquePlayersToday`: one look at this process's table of
+live totals, so that all counts of a page are of the same recount.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Self, TypeAlias
+from typing import Generic, Self, TypeAlias, TypeVar
 
 from aiodataloader import DataLoader
 
 from signals.live_totals import LiveTotals
+
+Count = TypeVar("Count", bound=int)
+Key: TypeAlias = int  # a game's number
 
 
 class LiveCount(int):
@@ -27,10 +30,6 @@ class LiveCount(int):
         return number
 
 
-Key: TypeAlias = int  # a game's number
-Result: TypeAlias = LiveCount | Exception
-
-
 def live_count(totals: LiveTotals, number: int) -> LiveCount | None:
     """The count of one game as this process knows it, None where it is unknown just now."""
     sessions, people, as_of = totals.sessions(number), totals.people(number), totals.as_of
@@ -39,20 +38,20 @@ def live_count(totals: LiveTotals, number: int) -> LiveCount | None:
     return LiveCount(sessions, people, as_of)
 
 
-class LivePlayersLoader(DataLoader[Key, Result]):
-    """Live counts of games.
+class TotalsLoader(DataLoader[Key, Count | Exception], Generic[Count]):
+    """One of the counts of games.
 
     Args:
-        totals: this process's table.
+        read: the count of a game in this process's table; None where it is unknown just now.
         unknown: makes the error of a game while counts are unknown.
     """
 
-    def __init__(self, totals: LiveTotals, unknown: Callable[[], Exception]) -> None:
+    def __init__(self, read: Callable[[Key], Count | None], unknown: Callable[[], Exception]) -> None:
         super().__init__()
-        self._totals = totals
+        self._read = read
         self._unknown = unknown
 
-    async def batch_load_fn(self, keys: list[Key]) -> list[Result]:
+    async def batch_load_fn(self, keys: list[Key]) -> list[Count | Exception]:
         """All keys from one state of the table: nothing is awaited in between."""
-        counts = [live_count(self._totals, number) for number in keys]
+        counts = [self._read(number) for number in keys]
         return [self._unknown() if count is None else count for count in counts]

@@ -7,9 +7,8 @@ from functools import cached_property, partial
 
 from graph.social_graph import SocialGraph
 from loaders.friends_played import FriendsPlayedLoader
-from loaders.live_players import LivePlayersLoader
+from loaders.live_players import LiveCount, TotalsLoader, live_count
 from loaders.page_watch import FriendPages
-from loaders.unique_players import UniquePlayersLoader
 from loaders.users import UserLoader
 from signals.live_totals import LiveTotals
 
@@ -47,14 +46,14 @@ class Loaders:
         return FriendsPlayedLoader(self._friend_pages, self._viewer_id, partial(self._unknown, "friendsPlayed"))
 
     @cached_property
-    def live_players(self) -> LivePlayersLoader:
+    def live_players(self) -> TotalsLoader[LiveCount]:
         """Live counts."""
-        return LivePlayersLoader(self._live_totals, partial(self._unknown, "livePlayers"))
+        return TotalsLoader(partial(live_count, self._live_totals), partial(self._unknown, "livePlayers"))
 
     @cached_property
-    def unique_players(self) -> UniquePlayersLoader:
+    def unique_players(self) -> TotalsLoader[int]:
         """Players of the day."""
-        return UniquePlayersLoader(self._live_totals, partial(self._unknown, "uniquePlayersToday"))
+        return TotalsLoader(self._live_totals.players_today, partial(self._unknown, "uniquePlayersToday"))
 
     @cached_property
     def users(self) -> UserLoader:

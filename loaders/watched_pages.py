@@ -85,7 +85,13 @@ class WatchedPages:
 
     async def look(self) -> None:
         """Read what all viewers' friends played and tell the subscribers what changed, live counts included."""
-        viewers = [viewer_id for viewer_id in self._watches if self._numbers(viewer_id) or self._tell_live(viewer_id)]
+        viewers: list[int] = []
+        for viewer_id, watches in self._watches.items():
+            if any(watch.numbers for watch in watches):
+                viewers.append(viewer_id)
+            else:
+                for watch in watches:  # they ask for no friend counts
+                    watch.tell(frozenset())
         cold: list[int] = []
         for start in range(0, len(viewers), VIEWERS_A_CALL):
             some = viewers[start : start + VIEWERS_A_CALL]
@@ -102,12 +108,6 @@ class WatchedPages:
 
     def _told_at(self, viewer_id: int) -> float:
         return min((watch.as_of for watch in self._watches.get(viewer_id, ())), default=0.0)
-
-    def _tell_live(self, viewer_id: int) -> bool:
-        """Tell live counts to a viewer who asks for no friend counts; always false."""
-        for watch in self._watches[viewer_id]:
-            watch.tell(frozenset())
-        return False
 
     async def _look_at_view(self, viewer_id: int) -> bool:
         """Whether the viewer's view could be read."""

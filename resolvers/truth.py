@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import structlog
-
-from graph.social_graph import TruthReplacedError, TruthUnavailableError, UnknownGameError, UserDeletedError
-from resolvers.errors import NotFound, Unauthenticated, Unavailable
-
-log = structlog.get_logger(__name__)
+from graph.social_graph import UnknownGameError, UserDeletedError
+from resolvers.errors import NotFound, Unauthenticated
 
 
 @contextmanager
 def truth_errors(**arguments: int) -> Iterator[None]:
-    """Turn the truth's errors into GraphQL ones.
+    """Turn what the truth refuses into GraphQL errors. That it cannot be used, `server.errors` tells.
 
     Args:
         arguments: the user ids that arguments name, by argument name (GraphQL's spelling); another deleted user is
@@ -30,8 +26,3 @@ def truth_errors(**arguments: int) -> Iterator[None]:
             if user_id == error.user_id:
                 raise NotFound(argument, f"no user has the id {user_id}") from None
         raise Unauthenticated("The user of this token was deleted.") from None
-    except (TruthUnavailableError, TruthReplacedError) as error:
-        log.warning(
-            "truth_unavailable", reason=str(error)
-        )  # a full disk, say: the operator's to know, not the caller's
-        raise Unavailable("truth") from None

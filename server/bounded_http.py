@@ -27,11 +27,12 @@ class BoundedHTTP(HttpToolsProtocol):
     _head_bytes = 0
     _head_timer: asyncio.TimerHandle | None = None
     _too_long = 0
-    _write_deadline: WriteDeadline | None = None
+    _write_deadline: WriteDeadline
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """The first head is due."""
         super().connection_made(transport)
+        self._write_deadline = WriteDeadline()
         bound_silence(transport)
         self._begin_head()
 
@@ -75,17 +76,17 @@ class BoundedHTTP(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is due any more."""
         self._end_head()
-        self._end_write_deadline()
+        self._write_deadline.end()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
         """More waits to be sent than is good: some of it must leave in time."""
         super().pause_writing()
-        self._write_deadline = WriteDeadline(self.transport)
+        self._write_deadline.begin(self.transport)
 
     def resume_writing(self) -> None:
         """It left."""
-        self._end_write_deadline()
+        self._write_deadline.end()
         super().resume_writing()
 
     def _begin_head(self) -> None:
@@ -97,8 +98,3 @@ class BoundedHTTP(HttpToolsProtocol):
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
-
-    def _end_write_deadline(self) -> None:
-        if self._write_deadline is not None:
-            self._write_deadline.cancel()
-            self._write_deadline = None

@@ -26,8 +26,13 @@ CLOSE_SECONDS = 5.0
 class BoundedWebSocket(WebSocketsSansIOProtocol):
     """A connection; pings are uvicorn's (`ws_ping_interval`, `ws_ping_timeout`)."""
 
-    _write_deadline: WriteDeadline | None = None
+    _write_deadline: WriteDeadline
     _lingering = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Nothing waits to be sent."""
+        super().connection_made(transport)
+        self._write_deadline = WriteDeadline()
 
     def keepalive_timeout(self) -> None:
         """No pong came."""
@@ -37,16 +42,16 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
     def pause_writing(self) -> None:
         """More waits to be sent than is good: some of it must leave in time."""
         super().pause_writing()
-        self._write_deadline = WriteDeadline(self.transport)
+        self._write_deadline.begin(self.transport)
 
     def resume_writing(self) -> None:
         """It left."""
-        self._end_write_deadline()
+        self._write_deadline.end()
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is due any more."""
-        self._end_write_deadline()
+        self._write_deadline.end()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -95,8 +100,3 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
 
     def _abort_later(self) -> None:
         self.close_timer = asyncio.get_running_loop().call_later(CLOSE_SECONDS, self.transport.abort)
-
-    def _end_write_deadline(self) -> None:
-        if self._write_deadline is not None:
-            self._write_deadline.cancel()
-            self._write_deadline = None

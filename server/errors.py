@@ -125,6 +125,7 @@ def _known(cause: Exception, viewer_id: int | None) -> tuple[str, dict[str, Any]
         case UserDeletedError():
             told = NotFound("userId", f"no user has the id {cause.user_id}")
         case TruthUnavailableError() | TruthReplacedError():
+            # A full disk, say: the operator's to know, not the caller's.
             log.warning("truth_unavailable", reason=str(cause))
             told = Unavailable("truth")
         case _:

@@ -12,12 +12,18 @@ UNREAD_SECONDS = 30.0
 class WriteDeadline:
     """Aborts a connection whose buffers stay full for `UNREAD_SECONDS`."""
 
-    def __init__(self, transport: asyncio.Transport) -> None:
+    def __init__(self) -> None:
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self, transport: asyncio.Transport) -> None:
+        """The buffers are full."""
         self._timer = asyncio.get_running_loop().call_later(UNREAD_SECONDS, transport.abort)
 
-    def cancel(self) -> None:
-        """The buffers have room again, or the connection is gone."""
-        self._timer.cancel()
+    def end(self) -> None:
+        """They have room again, or the connection is gone."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 def bound_silence(transport: asyncio.Transport) -> None:

@@ -49,6 +49,7 @@ class Workers:
         graph: the truth.
         redis: what is derived.
         views: of the process; what follows from events is written behind a fence of its own.
+        events: the log.
         events_client: a patient connection for consumers, who wait up to a second for an event.
         markers: of the shards, by the truth.
         shard_markers: of the shards, by Redis.
@@ -61,6 +62,7 @@ class Workers:
         graph: SocialGraph,
         redis: SharedRedis,
         views: FriendViews,
+        events: EventLog,
         events_client: redis.asyncio.Redis,
         *,
         markers: Markers,
@@ -79,7 +81,6 @@ class Workers:
         recount = Recount(redis, settings.session_ttl_seconds, interval_ms, recount_lease, live_visibility)
         self.live_audit = LiveCountsAudit(redis, recount_lease)
         pulled_lease = Lease(redis, PULLED_LOGS_LEASE_NAME, lease_seconds(interval_ms))
-        events = EventLog(events_client)
         relay = OutboxRelay(graph, events, Lease(redis, "outbox-relay", RELAY_LEASE_SECONDS), markers=markers)
         consumers = fan_out_jobs(
             events,

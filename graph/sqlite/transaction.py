@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from graph.social_graph import ChangeKind
@@ -17,7 +17,6 @@ class Transaction:
     connection: sqlite3.Connection
     now_ms: int
     _told: list[tuple[str, int, int, int, int]] = field(default_factory=list)
-    _tells_logs: bool = False
 
     def tell(self, kind: ChangeKind, user_id: int, *, other_id: int = 0, ordinal: int = 0, number: int = 0) -> None:
         """Add an outbox row; it is committed together with what it tells."""
@@ -32,14 +31,13 @@ class Transaction:
         """Add an outbox row for each log that grew."""
         kind = ChangeKind.LOG.value
         self._told += [(kind, user_id, 0, 0, 0) for user_id in user_ids]
-        self._tells_logs = True
 
     def write_outbox(self) -> bool:
         """Write the outbox rows. Returns whether there were any."""
         if not self._told:
             return False
-        if self._tells_logs:
-            self._replace_logs()
+        if grown := [user_id for kind, user_id, *_ in self._told if kind == ChangeKind.LOG.value]:
+            self._replace_logs(grown)
         write_rows(
             self.connection,
             "INSERT INTO outbox (kind, user_id, other_id, ordinal, number) VALUES {rows}",
@@ -47,7 +45,7 @@ class Transaction:
         )
         return True
 
-    def _replace_logs(self) -> None:
+    def _replace_logs(self, user_ids: Sequence[int]) -> None:
         """Drop the rows that wait to tell of logs of which the new rows tell as well.
 
         A LOG row asks for one thing: that after it was committed somebody reads the log and brings every view to its
@@ -62,7 +60,6 @@ class Transaction:
         Rows with a mark of any kind (published, acknowledged by a worker who was faster than the relay's mark, taken
         back by a rewind) are left: what was counted about them stays so.
         """
-        grown = [user_id for kind, user_id, *_ in self._told if kind == ChangeKind.LOG.value]
         self.connection.execute(
             """
             DELETE FROM outbox WHERE id IN (
@@ -72,5 +69,5 @@ class Transaction:
                     AND o.taken_back IS NULL
             )
             """,
-            (as_json(grown),),
+            (as_json(user_ids),),
         )

@@ -47,7 +47,6 @@ class ModelTruth(ModelGraph):
         events = super()._told(*changes)
         transaction = self._transaction()
         transaction._told += changes  # as `tell` has it, of any kind
-        transaction._tells_logs = any(kind == "log" for kind, *_ in changes)
         transaction.write_outbox()
         return events
 
