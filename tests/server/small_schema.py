@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import strawberry
 
@@ -15,6 +15,19 @@ from resolvers.errors import NotFound, Unauthenticated, Unavailable
 from resolvers.identifiers import parse_id, parse_ids
 from server.tokens import Principal
 from signals.redis import round_trips
+
+#: What cannot run in any transport that streams, and what the caller is told.
+CANNOT_RUN: list[tuple[str, dict[str, Any]]] = [
+    ("{ broken", {"code": "GRAPHQL_PARSE_FAILED"}),
+    ("{ nothing }", {"code": "GRAPHQL_VALIDATION_FAILED"}),
+    ("subscription { watched(ids: []) }", {"code": "BAD_INPUT", "argument": "ids"}),
+    ("subscription($ids: [ID!]!) { watched(ids: $ids) }", {"code": "BAD_INPUT", "argument": "ids"}),
+    ("query A { first } query B { first }", {"code": "BAD_INPUT", "argument": "operationName"}),
+    (
+        "{" + " ".join(f"a{n}: first" for n in range(99)) + "}",
+        {"code": "LIMIT_EXCEEDED", "limit": 60, "actual": 61},
+    ),
+]
 
 
 @dataclass

@@ -15,6 +15,7 @@ from server.limits import Limits
 from server.operations import Answer
 from tests.served import Serve, Served
 from tests.server.conftest import Edge, MakeEdge, only_error
+from tests.server.small_schema import CANNOT_RUN
 from tests.waiting import until
 
 EVENTS = {"Accept": "text/event-stream"}
@@ -107,20 +108,7 @@ async def test_queries_and_mutations_run_too(edge: Edge) -> None:
         assert (response.status_code, response.text) == (200, expected)
 
 
-@pytest.mark.parametrize(
-    ("query", "extensions"),
-    [
-        ("{ broken", {"code": "GRAPHQL_PARSE_FAILED"}),
-        ("{ nothing }", {"code": "GRAPHQL_VALIDATION_FAILED"}),
-        ("subscription { watched(ids: []) }", {"code": "BAD_INPUT", "argument": "ids"}),
-        ("subscription($ids: [ID!]!) { watched(ids: $ids) }", {"code": "BAD_INPUT", "argument": "ids"}),
-        ("query A { first } query B { first }", {"code": "BAD_INPUT", "argument": "operationName"}),
-        (
-            "{" + " ".join(f"a{n}: first" for n in range(99)) + "}",
-            {"code": "LIMIT_EXCEEDED", "limit": 60, "actual": 61},
-        ),
-    ],
-)
+@pytest.mark.parametrize(("query", "extensions"), CANNOT_RUN)
 async def test_what_cannot_run_is_told_by_an_event(served: Served, query: str, extensions: dict[str, Any]) -> None:
     async with streamed(served, query) as stream:
         assert stream.response.status_code == 200

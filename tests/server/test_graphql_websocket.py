@@ -15,6 +15,7 @@ from websockets.typing import Subprotocol
 from server.limits import Limits
 from tests.served import Serve, Served
 from tests.server.conftest import Edge, MakeEdge
+from tests.server.small_schema import CANNOT_RUN
 from tests.waiting import until
 
 PROTOCOL = Subprotocol("graphql-transport-ws")
@@ -84,20 +85,7 @@ async def test_queries_and_mutations_run_too_and_an_id_can_be_used_again(served:
         assert (await socket.hear())["payload"] == {"data": {"recordPlay": True}}
 
 
-@pytest.mark.parametrize(
-    ("query", "extensions"),
-    [
-        ("{ broken", {"code": "GRAPHQL_PARSE_FAILED"}),
-        ("{ nothing }", {"code": "GRAPHQL_VALIDATION_FAILED"}),
-        ("subscription { watched(ids: []) }", {"code": "BAD_INPUT", "argument": "ids"}),
-        ("subscription($ids: [ID!]!) { watched(ids: $ids) }", {"code": "BAD_INPUT", "argument": "ids"}),
-        ("query A { first } query B { first }", {"code": "BAD_INPUT", "argument": "operationName"}),
-        (
-            "{" + " ".join(f"a{n}: first" for n in range(99)) + "}",
-            {"code": "LIMIT_EXCEEDED", "limit": 60, "actual": 61},
-        ),
-    ],
-)
+@pytest.mark.parametrize(("query", "extensions"), CANNOT_RUN)
 async def test_an_operation_that_cannot_run_ends_with_an_error_and_the_socket_stays(
     served: Served, query: str, extensions: dict[str, Any]
 ) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-from copy import copy
 from dataclasses import dataclass
 
 from signals.hidden_users import HiddenUsers
 from signals.live_sessions import BEAT
-from signals.redis import Script, SharedRedis
+from signals.redis import SharedRedis
 from signals.unique_players import TAKE
+from tests.mutated_script import mutated
 
 
 @dataclass(frozen=True)
@@ -26,15 +25,6 @@ class Mutant:
         hidden = HiddenUsers(redis)
         setattr(hidden, self.attribute, mutated(getattr(hidden, self.attribute), self.line, self.instead))
         return hidden
-
-
-def mutated(original: Script, line: str, instead: str) -> Script:
-    """A script of which one line is another."""
-    assert original.source.count(line) == 1, f"{original.name}.lua has no such line any more: {line}"
-    changed = copy(original)
-    changed.source = original.source.replace(line, instead)
-    changed.sha = hashlib.sha1(changed.source.encode(), usedforsecurity=False).hexdigest()
-    return changed
 
 
 class TokenAfterTheTruth(HiddenUsers):

@@ -17,6 +17,18 @@ STREAMS = {b"e%d" % number for number in range(PARTITIONS)}
 NOTHING = RedisSnapshot({})
 
 
+async def is_about_to_mend(world: Directed) -> RedisSnapshot:
+    """A play was counted and is forgotten; the leader saw it and stops. Returns what Redis was before the play."""
+    before = await world.remember()
+    world.play()
+    await world.tell()
+    await world.work()
+    await world.look()
+    await world.forget(before, world.shard)
+    await world.stop_before("unacknowledge_after", world.leader, world.leader.check())
+    return before
+
+
 async def dies_before_it_applies(world: Directed) -> None:
     world.play()
     await world.tell()
@@ -46,24 +58,12 @@ async def streams_of_another_truth_come_back(world: Directed) -> None:
 
 
 async def dies_while_it_mends(world: Directed) -> None:
-    before = await world.remember()
-    world.play()
-    await world.tell()
-    await world.work()
-    await world.look()
-    await world.forget(before, world.shard)
-    await world.stop_before("unacknowledge_after", world.leader, world.leader.check())
+    await is_about_to_mend(world)
     await world.kill(world.leader)
 
 
 async def what_was_told_again_is_lost_again_before_the_marker_moves(world: Directed) -> None:
-    before = await world.remember()
-    world.play()
-    await world.tell()
-    await world.work()
-    await world.look()
-    await world.forget(before, world.shard)
-    await world.stop_before("unacknowledge_after", world.leader, world.leader.check())
+    before = await is_about_to_mend(world)
     await world.pass_one()
     await world.tell(world.worker)
     await world.work()

@@ -17,6 +17,7 @@ from signals.markers import Marker, ShardMarkers
 from signals.outcome import Outcome
 from signals.redis import Argument, Reply, Script, SharedRedis
 from signals.views import FriendViews
+from tests.mutated_script import mutated
 from tests.storm.model_truth import ModelTruth
 from tests.storm.worker_process import Parts
 from workers.fan_out_consumer import Delivered, FanOutConsumer
@@ -36,12 +37,7 @@ class Mutant:
     def make(self, redis: SharedRedis, **options: Any) -> FriendViews:
         """Views without the rule."""
         views = FriendViews(redis, **options)
-        original: Script = getattr(views, self.attribute)
-        assert original.source.count(self.line) == 1, f"{original.name}.lua has no such line any more: {self.line}"
-        mutated = copy(original)
-        mutated.source = original.source.replace(self.line, self.instead)
-        mutated.sha = hashlib.sha1(mutated.source.encode(), usedforsecurity=False).hexdigest()
-        setattr(views, self.attribute, mutated)
+        setattr(views, self.attribute, mutated(getattr(views, self.attribute), self.line, self.instead))
         return views
 
 

@@ -11,6 +11,14 @@ from structlog.testing import capture_logs
 from workers.grace import finish, with_grace
 
 
+async def cancel(task: asyncio.Task[None], times: int) -> None:
+    """Cancel it, and let it notice each time."""
+    for _ in range(times):
+        task.cancel()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+
 async def test_a_steps_result_and_error_come_through() -> None:
     async def answer() -> int:
         return 7
@@ -41,10 +49,7 @@ async def test_a_step_ends_before_its_cancelled_job_does(cancellations: int) -> 
 
     task = asyncio.create_task(job())
     await begun.wait()
-    for _ in range(cancellations):
-        task.cancel()
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+    await cancel(task, cancellations)
     let_go.set()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -84,10 +89,7 @@ async def test_a_step_that_fails_meanwhile_does_not_hide_the_cancellation(cancel
     with capture_logs() as logs:
         task = asyncio.create_task(with_grace(step(), 60))
         await begun.wait()
-        for _ in range(cancellations):
-            task.cancel()
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
+        await cancel(task, cancellations)
         let_go.set()
         with pytest.raises(asyncio.CancelledError):
             await task
