@@ -23,6 +23,7 @@ from tests.signals.over_redis import OverRedis
 from tests.signals.plain_users import PlainUsers
 from tests.waiting import until
 from workers import recount
+from workers.grace import finish
 from workers.lease import Lease
 from workers.live_visibility import LiveVisibility
 from workers.recount import LEASE_NAME, LEASE_SECONDS, Recount
@@ -255,8 +256,7 @@ async def test_a_redis_that_is_away_is_told_once(shared_redis: SharedRedis, monk
         job = asyncio.create_task(Recount(shared_redis, TTL_SECONDS, 20, lease, nobody_hides(shared_redis)).run())
         await until(lambda: lease.held)
         await until(lambda: any(line["event"] == "recount_lease_known_again" for line in told))
-        job.cancel()
-        await asyncio.gather(job, return_exceptions=True)
+        await finish(job, 0)
     of_the_lease = [line["event"] for line in told if line["event"].startswith("recount_lease")]
     assert of_the_lease == ["recount_lease_unknown", "recount_lease_known_again"]
 
@@ -342,8 +342,7 @@ async def test_recounts_that_overrun_their_interval_are_skipped_and_never_pile_u
         job = asyncio.create_task(recounts.run())
         await until(lambda: slow.done >= 6)
         turns = (time.monotonic() - began) / 0.02
-        job.cancel()
-        await asyncio.gather(job, return_exceptions=True)
+        await finish(job, 0)
     assert slow.most == 1
     skipped = sum(line["count"] for line in told if line["event"] == "recounts_skipped")
     assert 3 * 5 <= skipped <= turns - 5

@@ -17,6 +17,7 @@ from signals.redis import SharedRedis
 from signals.views import FriendViews
 from tests.waiting import until
 from tests.workers.views_of_truth import build_view
+from workers.grace import finish
 from workers.in_flight import InFlight
 from workers.lease import Lease
 from workers.reconcile import Reconcile
@@ -51,8 +52,7 @@ async def running(audit: ViewAudit) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await finish(task, 0)
 
 
 @pytest.mark.usefixtures("_views")
